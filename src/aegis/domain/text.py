@@ -1,0 +1,19 @@
+"""Rules for text that is stored: what every engine can hold, and where to cut."""
+
+
+def is_storable(text: str) -> bool:
+    """Whether every engine can store `text`: no NUL and no lone surrogate."""
+    if "\x00" in text:
+        return False
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def cut_to_bytes(text: str, size_bytes_max: int) -> str:
+    """Return the longest prefix of `text` of at most `size_bytes_max` UTF-8 bytes.
+
+    The cut falls between code points, never inside one.
+    """
+    data = text.encode("utf-8")
+    if len(data) <= size_bytes_max:
+        return text
+    return data[:size_bytes_max].decode("utf-8", errors="ignore")
