@@ -23,6 +23,7 @@ from aegis.domain.ending import Failed, Succeeded, end_task
 from aegis.domain.entry import CallFinished, Entry, ModelReplied, WriteStarted
 from aegis.domain.errors import ConfigurationError, LostClaim
 from aegis.domain.limits import Usage, after_model_call
+from aegis.domain.micros import Micros
 from aegis.domain.model import ModelFailed, ModelReply
 from aegis.domain.reason import ReasonCode
 from aegis.domain.snapshot import TaskSnapshot

@@ -1,0 +1,1 @@
+"""Dispatch within one process: a bounded queue and direct signals on one event loop."""
