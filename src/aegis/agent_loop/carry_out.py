@@ -87,7 +87,7 @@ async def _ask_model(move: AskModel, snapshot: TaskSnapshot, context: LoopContex
             assert_never(decision)
 
 
-async def _plan(  # noqa: PLR0913 - one private step of _ask_model, with what that step knows
+async def _plan(  # noqa: PLR0913, PLR0917 - one private step of _ask_model, with what that step knows
     move: AskModel,
     snapshot: TaskSnapshot,
     context: LoopContext,

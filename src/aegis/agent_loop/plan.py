@@ -99,7 +99,7 @@ def _planned(
 
 
 def _ran_since_last_write(snapshot: TaskSnapshot) -> Counter[str]:
-    """Count calls by repeat key since the last successful write: after it, reads tell new things."""
+    """Count calls since the last successful write: after it, a read tells new things."""
     counts: Counter[str] = Counter()
     for record in snapshot.calls:
         call = record.call

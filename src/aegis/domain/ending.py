@@ -43,7 +43,7 @@ class Cancelled(Struct, frozen=True, kw_only=True):
 Ending = Succeeded | Failed | Lost | Cancelled
 
 
-def end_task(
+def end_task(  # noqa: PLR0913 - the optional parts of a change, by keyword
     base: TaskSnapshot,
     ending: Ending,
     *,

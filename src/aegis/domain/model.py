@@ -96,9 +96,9 @@ class ModelFailed(AegisError):
     code = "LLM_ERROR"
 
     def __init__(
-        self, reason: ReasonCode, *, usage: ModelUsage = ModelUsage(), attempts: int = 1
+        self, reason: ReasonCode, *, usage: ModelUsage | None = None, attempts: int = 1
     ) -> None:
         super().__init__(f"the model call ended with {reason.value}")
         self.reason = reason
-        self.usage = usage
+        self.usage = usage or ModelUsage()
         self.attempts = attempts

@@ -9,7 +9,7 @@ class ReasonCode(StrEnum):
     INVALID_DECISION = "INVALID_DECISION"
     MAX_STEPS_EXHAUSTED = "MAX_STEPS_EXHAUSTED"
     TOOL_BUDGET_EXHAUSTED = "TOOL_BUDGET_EXHAUSTED"
-    TOKEN_BUDGET_EXHAUSTED = "TOKEN_BUDGET_EXHAUSTED"
+    TOKEN_BUDGET_EXHAUSTED = "TOKEN_BUDGET_EXHAUSTED"  # noqa: S105 - a reason code, no secret
     COST_BUDGET_EXHAUSTED = "COST_BUDGET_EXHAUSTED"
     REPEATED_TOOL_CALL = "REPEATED_TOOL_CALL"
     TASK_TIMEOUT = "TASK_TIMEOUT"
@@ -42,7 +42,7 @@ REASON_IN_WORDS: dict[ReasonCode, str] = {
     ReasonCode.INVALID_EVIDENCE: "The answer cites evidence that this task did not obtain.",
     ReasonCode.APPROVAL_EXPIRED: "An approval was not decided or not used in time.",
     ReasonCode.OUTCOME_UNKNOWN: "A write was started and its outcome is not known.",
-    ReasonCode.AGENT_UNAVAILABLE: "The agent, its model or one of its tools is not configured here.",
+    ReasonCode.AGENT_UNAVAILABLE: "The agent, its model or a tool of it is not configured here.",
     ReasonCode.WORKER_LOST: "The workers that held this task were lost too often.",
     ReasonCode.INTERNAL_ERROR: "Aegis failed; the operators' log has the details.",
 }

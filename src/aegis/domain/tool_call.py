@@ -95,5 +95,5 @@ def repeat_key(name: str, arguments: str) -> str:
 
 
 def idempotency_key(task_id: str, call_id: str) -> str:
-    """Return the key handed to a write tool: one per call, the same in every attempt (06, rule 2)."""
+    """Return the key handed to a write tool: one per call, equal in all attempts (06, rule 2)."""
     return sha256_hex(f"{task_id}\n{call_id}")

@@ -1,4 +1,4 @@
-"""May this principal run this call, now?"""
+"""Whether a principal may run a call, decided at that moment."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""Who is calling?"""
+"""Who is calling."""
 
 from typing import Protocol
 

@@ -9,7 +9,7 @@ from aegis.domain.agent import AgentSpec
 from aegis.domain.micros import Micros
 from aegis.domain.principal import Principal
 from aegis.domain.tool import ToolSpec
-from aegis.domain.tool_call import AssessedCall, Assessment, PlannedCall, ProposedCall
+from aegis.domain.tool_call import Assessment, PlannedCall, ProposedCall
 from aegis.domain.tool_result import ToolResult
 
 

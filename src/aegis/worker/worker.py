@@ -86,9 +86,10 @@ class Worker:
         finally:
             self._ended.set()
             unsubscribe()
-            for task in (*loops, stopped):
-                task.cancel()
-            await asyncio.gather(*loops, stopped, return_exceptions=True)
+            stopped.cancel()
+            for loop in loops:
+                loop.cancel()
+            await asyncio.wait([*loops, stopped])
 
     async def _take(self) -> None:
         """Fill free slots: hints first, and a sweep whenever it is due."""

@@ -12,7 +12,7 @@ CANCELS_REMEMBERED_MAX = 10_000
 
 
 class InProcessDispatch:
-    """`Dispatch` by direct signals. `ids_max` bounds the queue; what does not fit is swept later."""
+    """`Dispatch` by direct signals. `ids_max` bounds the queue; the sweep finds the rest."""
 
     def __init__(self, clock: Clock, ids_max: int) -> None:
         self._clock = clock
