@@ -53,8 +53,6 @@ def task_after(change: TaskChange, now: Micros) -> Task:
         last_seq=task.last_seq + len(change.entries),
         running_micros=task.running_micros + ran,
         running_since=None if leaves else since,
-        owner=None if leaves else task.owner,
-        lease_expires_at=None if leaves else task.lease_expires_at,
         finished_at=now if change.state in TERMINAL_STATES else None,
         last_change_id=change.id,
     )

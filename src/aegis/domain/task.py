@@ -16,6 +16,7 @@ FORMAT_VERSION = 1
 class Task(Struct, frozen=True, kw_only=True):
     """One task, as its row says. Immutable: a change makes a new one.
 
+    Who holds it until when is not part of it: those columns belong to the leases (06, rule 7).
     `version` counts every write of a change, `epoch` every claim (and a cancel), `last_seq` every
     journal entry. `running_since` is set while RUNNING; `running_micros` is the running time of
     earlier stretches.
@@ -38,8 +39,6 @@ class Task(Struct, frozen=True, kw_only=True):
     handovers: int = 0
     """Graceful releases: bounded by `handovers_max`."""
     last_seq: int = 0
-    owner: str | None = None
-    lease_expires_at: Micros | None = None
     running_since: Micros | None = None
     running_micros: Micros = 0
     finished_at: Micros | None = None

@@ -10,6 +10,6 @@ class Blobs(Protocol):
         """Store `content` durably and return its digest. The same content is stored once."""
         ...
 
-    async def get(self, tenant: str, digest: str) -> bytes:
+    async def fetch(self, tenant: str, digest: str) -> bytes:
         """Return the content. Raises `NotFound`."""
         ...

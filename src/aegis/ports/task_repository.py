@@ -71,6 +71,6 @@ class TaskRepository(Protocol):
         """
         ...
 
-    async def cancel(self, principal: Principal, task_id: str, now: Micros) -> Cancelled:
+    async def cancel(self, principal: Principal, task_id: str) -> Cancelled:
         """Cancel, or tell that the task had already ended. Raises `NotFound`, `Gone`."""
         ...
