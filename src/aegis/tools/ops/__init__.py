@@ -1,0 +1,1 @@
+"""Tools for operations: metrics, logs, releases, and their simulated twins."""
