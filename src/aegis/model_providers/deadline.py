@@ -28,7 +28,7 @@ class Deadline:
         except TimeoutError as error:
             reason = ReasonCode.LLM_TIMEOUT if limit.expired() else ReasonCode.LLM_ERROR
             raise ModelFailed(reason) from error
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a provider raises is a failed call
             # The class alone: the text may hold a key or what the provider said.
             log.warning("a model call ended with %s", type(error).__name__)
             raise ModelFailed(ReasonCode.LLM_ERROR) from None

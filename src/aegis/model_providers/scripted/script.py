@@ -1,7 +1,7 @@
 """The script format: steps, choices by evidence, delays and faults, as declared data."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -74,10 +74,8 @@ def load_script(name: str, declared: Mapping[str, Any]) -> Script:
 
     A step without `choices` is itself the only choice.
     """
-    steps = [
-        step if isinstance(step, dict) and "choices" in step else {"choices": [step]}
-        for step in declared.get("steps", [])
-    ]
+    listed = cast("list[dict[str, Any]]", declared.get("steps", []))
+    steps = [step if "choices" in step else {"choices": [step]} for step in listed]
     try:
         script = msgspec.convert({**declared, "steps": steps}, Script)
     except msgspec.ValidationError as error:
