@@ -44,6 +44,6 @@ class Tool(Protocol):
         """The configured back end, without address or secret, such as `prometheus:shop`."""
         ...
 
-    async def run(self, arguments: dict[str, object], info: ToolCallInfo) -> Observation:
+    async def run(self, arguments: dict[str, object], info: ToolCallInfo, /) -> Observation:
         """Run once. Raises `ToolFailed`; anything else is a defect and treated as unknown."""
         ...

@@ -12,7 +12,6 @@ from aegis.domain.errors import AegisError, LostClaim, StoreUnavailable
 from aegis.domain.micros import Micros, seconds
 from aegis.domain.model import OnDelta
 from aegis.domain.server_limits import ServerLimits
-from aegis.domain.snapshot import TaskSnapshot
 from aegis.ports.clock import Clock
 from aegis.ports.dispatch import Dispatch
 from aegis.ports.ids import Ids
@@ -23,7 +22,7 @@ from aegis.worker.run import Run, Stop
 
 log = logging.getLogger("aegis.worker")
 
-RunClaimed = Callable[[LoopContext], Awaitable[TaskSnapshot]]
+RunClaimed = Callable[[LoopContext], Awaitable[object]]
 """`run_task` with its repository bound: the worker itself never holds the pen."""
 
 

@@ -1,0 +1,58 @@
+"""One bounded GET to a configured back end: no redirects, a byte cap, stable failures."""
+
+import json
+from typing import Any
+
+import httpx2
+from msgspec import Struct
+
+from aegis.tools.tool import ToolFailed
+
+RESPONSE_BYTES_MAX = 2 * 1024 * 1024
+
+
+class HttpBackend(Struct, frozen=True, kw_only=True):
+    """Where to read from. `headers` may hold a secret; it never leaves this room."""
+
+    name: str
+    base_url: str
+    headers: dict[str, str]
+
+
+class HttpReader:
+    """Reads JSON from one base URL and nowhere else (I20)."""
+
+    def __init__(self, backend: HttpBackend) -> None:
+        self.name = backend.name
+        self._base_url = backend.base_url.rstrip("/")
+        self._headers = backend.headers
+        self._client: httpx2.AsyncClient | None = None
+
+    async def get(self, path: str, params: dict[str, str]) -> tuple[int, Any]:
+        """Return status and JSON body. Raises `ToolFailed`: unreachable, too_large, not_json."""
+        client = self._client
+        if client is None:
+            # The tool's own deadline is the executor's; this one only bounds a forgotten socket.
+            client = self._client = httpx2.AsyncClient(timeout=60.0, follow_redirects=False)
+        body = bytearray()
+        try:
+            async with client.stream(
+                "GET", self._base_url + path, params=params, headers=self._headers
+            ) as response:
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > RESPONSE_BYTES_MAX:
+                        raise ToolFailed("response_too_large", nothing_happened=True)
+                status = response.status_code
+        except httpx2.HTTPError as error:
+            raise ToolFailed("backend_unreachable", nothing_happened=True) from error
+        try:
+            return status, json.loads(bytes(body))
+        except (ValueError, RecursionError) as error:
+            raise ToolFailed("backend_sent_no_json", nothing_happened=True) from error
+
+    async def close(self) -> None:
+        """Close the connections. Safe to call twice."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
