@@ -1,0 +1,1 @@
+"""REST: strict JSON in, JSON or problem details out."""

@@ -1,0 +1,1 @@
+"""Streams: durable events with a cursor, replayed then live."""
