@@ -3,8 +3,10 @@
 A test takes the fixture `world` and runs on each store; a new store joins in `OPENERS`.
 """
 
+import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -32,6 +34,7 @@ from aegis.ports.blobs import Blobs
 from aegis.ports.task_leases import TaskLeases
 from aegis.ports.task_repository import Added, IdempotencyKey, NewTask, TaskRepository
 from aegis.ports.task_views import TaskFilter, TaskViews
+from aegis.stores.memory.store import MemoryStore
 from aegis.stores.sql.sqlite.store import SqliteSettings, SqliteStore
 from tests.fakes.clock import ManualClock
 from tests.fakes.ids import SequentialIds
@@ -65,12 +68,20 @@ WRITE = PlannedCall(
 )
 
 
+LateFactBody = tuple[CallFinished, Evidence | None]
+LateFact = tuple[str, CallFinished, Evidence | None]
+"""Task, the end of a write that came after the claim was lost, and its evidence."""
+
+
 class Store(TaskRepository, TaskLeases, TaskViews, Blobs, Protocol):
     """The task ports that one store gives."""
 
 
 class World:
-    """A store and what surrounds it. `told` is every task row the store announced."""
+    """A store and what surrounds it.
+
+    `told` is every task row that the store announced; `late_facts` reads those that it kept.
+    """
 
     def __init__(
         self,
@@ -79,12 +90,14 @@ class World:
         ids: SequentialIds,
         limits: ServerLimits,
         told: list[Task],
+        late_facts: Callable[[], list[LateFact]],
     ) -> None:
         self.store = store
         self.clock = clock
         self.ids = ids
         self.limits = limits
         self.told = told
+        self.late_facts = late_facts
 
     def new_task(
         self, *, principal: Principal = ALICE, agent: AgentSpec = AGENT, prompt: str = "Why?"
@@ -262,6 +275,32 @@ Opener = Callable[..., AbstractAsyncContextManager[World]]
 
 
 @asynccontextmanager
+async def open_memory(
+    folder: Path,
+    *,
+    limits: ServerLimits | None = None,
+    clock: ManualClock | None = None,
+    ids: SequentialIds | None = None,
+) -> AsyncGenerator[World]:
+    """Open a memory store; `folder` is what other stores need."""
+    del folder
+    clock = clock or ManualClock()
+    ids = ids or SequentialIds()
+    limits = limits or ServerLimits()
+    told: list[Task] = []
+    store = MemoryStore(clock=clock, ids=ids, limits=limits, on_commit=told.append)
+
+    def late_facts() -> list[LateFact]:
+        return [(fact.task_id, fact.entry, fact.evidence) for fact in store.late_facts]
+
+    await store.open()
+    try:
+        yield World(store, clock, ids, limits, told, late_facts)
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
 async def open_sqlite(
     folder: Path,
     *,
@@ -283,9 +322,16 @@ async def open_sqlite(
     )
     await store.open()
     try:
-        yield World(store, clock, ids, limits, told)
+        yield World(store, clock, ids, limits, told, partial(late_facts_in, folder / "aegis.db"))
     finally:
         await store.close()
 
 
-OPENERS: dict[str, Opener] = {"sqlite": open_sqlite}
+def late_facts_in(path: Path) -> list[LateFact]:
+    """Read the late facts of a SQLite file: no port shows them yet."""
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT task_id, body FROM late_facts ORDER BY at").fetchall()
+    return [(row[0], *msgspec.json.decode(row[1], type=LateFactBody)) for row in rows]
+
+
+OPENERS: dict[str, Opener] = {"memory": open_memory, "sqlite": open_sqlite}

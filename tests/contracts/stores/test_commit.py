@@ -291,6 +291,15 @@ async def test_a_late_result_of_a_write_never_touches_the_task(world: World) -> 
     ended = await world.store.get(ALICE, claim.task_id)
     assert [call.state for call in ended.calls] == [CallState.IN_DOUBT]
     assert ended.evidence == ()
+    # It is kept apart, once, however often it is told.
+    assert world.late_facts() == [(claim.task_id, result.entries[0], result.evidence[0])]
+
+
+async def test_a_late_result_of_a_read_is_dropped(world: World) -> None:
+    claim, snapshot = await world.planned(READ)
+    await world.store.cancel(ALICE, claim.task_id)
+    await assert_lost(world, claim, world.result(snapshot, READ))
+    assert world.late_facts() == []
 
 
 async def test_every_transition_writes_one_entry_in_the_same_commit(world: World) -> None:
