@@ -58,13 +58,18 @@ class Refused(AegisError):
     """A request that the HTTP door itself refuses, with a status of its own."""
 
     def __init__(
-        self, code: str, detail: str, *, status: int | None = None, pointer: str | None = None
+        self,
+        code: str,
+        detail: str,
+        *,
+        status: int | None = None,
+        errors: tuple[FieldError, ...] = (),
     ) -> None:
         super().__init__(detail)
         self.refusal = code
         self.status = status or STATUS[code]
         self.detail = detail
-        self.pointer = pointer
+        self.errors = errors
 
 
 def problem(  # noqa: PLR0913 - the members of a problem, by keyword
@@ -102,14 +107,15 @@ def problem(  # noqa: PLR0913 - the members of a problem, by keyword
 def from_error(request: Request, error: Exception) -> Response:
     """Return the response for any error; what is not ours becomes INTERNAL_ERROR without a word."""
     if isinstance(error, Refused):
-        errors = () if error.pointer is None else (_field(error.pointer, error.detail),)
-        return problem(request, error.refusal, error.detail, status=error.status, errors=errors)
-    if isinstance(error, InvalidRequest):
         return problem(
-            request, error.code, error.detail, errors=(_field(error.pointer, error.detail),)
+            request, error.refusal, error.detail, status=error.status, errors=error.errors
         )
+    if isinstance(error, InvalidRequest):
+        broken = FieldError(pointer=error.pointer, detail=error.detail)
+        return problem(request, error.code, error.detail, errors=(broken,))
     if isinstance(error, AegisError) and error.code in STATUS and error.code != "INTERNAL_ERROR":
         return problem(request, error.code, str(error))
+    # By class alone: the text of a foreign error may hold a secret (I16).
     log.error("request %s failed with %s", request_id(request), type(error).__name__)
     return problem(request, "INTERNAL_ERROR", "Aegis failed; the operators' log has the details.")
 
@@ -117,7 +123,3 @@ def from_error(request: Request, error: Exception) -> Response:
 def request_id(request: Request) -> str:
     """Return the id that the middleware gave to this request."""
     return str(request.scope.get("aegis.request_id", ""))
-
-
-def _field(pointer: str, detail: str) -> FieldError:
-    return FieldError(pointer=pointer, detail=detail)

@@ -7,21 +7,21 @@ from starlette.requests import ClientDisconnect, Request
 
 from aegis.domain.canonical import strict_json
 from aegis.domain.errors import NotCanonical
-from aegis.web.problems import Refused
+from aegis.web.problems import FieldError, Refused
 
 BODY_SECONDS_MAX = 10.0
+POINTER_CHARACTERS_MAX = 256
+ERRORS_MAX = 20
 
 
 async def read_object(request: Request, size_bytes_max: int) -> dict[str, object]:
     """Return the body as a JSON object.
 
-    Raises `Refused`: 415 another content type, 413 more than `size_bytes_max` bytes, 400 not one
-    strict JSON document (bad UTF-8, duplicate key, NaN, second document, depth), 408 too slow, 422
-    with a pointer for a document that is no object.
+    Raises `Refused`: 415 another content type or charset, 413 more than `size_bytes_max` bytes, 400
+    not one strict JSON document (bad UTF-8, duplicate key, NaN, second document, depth), 408 too
+    slow, 422 with a pointer for a document that is no object.
     """
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise Refused("UNSUPPORTED_MEDIA_TYPE", "the body must be application/json")
+    _require_json(request.headers.get("content-type", ""))
     data = await _read(request, size_bytes_max)
     try:
         document = strict_json(data.decode("utf-8"))
@@ -30,41 +30,57 @@ async def read_object(request: Request, size_bytes_max: int) -> dict[str, object
     except NotCanonical as error:
         raise Refused("INVALID_REQUEST", str(error), status=400) from None
     if not isinstance(document, dict):
-        raise Refused("INVALID_REQUEST", "the document must be an object", pointer="")
+        detail = "the document must be an object"
+        raise Refused("INVALID_REQUEST", detail, errors=(FieldError(pointer="", detail=detail),))
     return cast("dict[str, object]", document)
 
 
-def take_fields(document: dict[str, object], required: tuple[str, ...]) -> list[str]:
-    """Return the values of `required`, all strings. Raises `Refused` 422 that points at the member.
+def take_strings(document: dict[str, object], required: tuple[str, ...]) -> list[str]:
+    """Return the values of `required`, all strings, in that order.
 
-    Members that are not listed are refused: a body cannot carry a tenant, or anything else.
+    Raises `Refused` 422 that points at every member which is unknown, missing or no string: a body
+    cannot carry a tenant, or anything else that is not listed.
     """
-    for name in document:
-        if name not in required:
-            raise Refused(
-                "INVALID_REQUEST", "this member is not known here", pointer=pointer_to(name)
-            )
+    broken = [
+        FieldError(pointer=pointer_to(name), detail="this member is not known here")
+        for name in document
+        if name not in required
+    ]
     values: list[str] = []
     for name in required:
         value = document.get(name)
-        if name not in document:
-            raise Refused("INVALID_REQUEST", "this member is missing", pointer=pointer_to(name))
-        if not isinstance(value, str):
-            raise Refused("INVALID_REQUEST", "must be a string", pointer=pointer_to(name))
-        values.append(value)
+        if isinstance(value, str):
+            values.append(value)
+            continue
+        detail = "must be a string" if name in document else "this member is missing"
+        broken.append(FieldError(pointer=pointer_to(name), detail=detail))
+    if broken:
+        raise Refused(
+            "INVALID_REQUEST",
+            "the document breaks its schema: see errors",
+            errors=tuple(broken[:ERRORS_MAX]),
+        )
     return values
 
 
 def pointer_to(name: str) -> str:
     """Return the JSON pointer to a member of the document (RFC 6901), safe to send back."""
     escaped = name.replace("~", "~0").replace("/", "~1")
-    return "/" + escaped.encode("utf-8", errors="replace").decode()[:256]
+    # A lone surrogate in a member's name has no UTF-8: it is shown as a question mark.
+    return ("/" + escaped.encode("utf-8", errors="replace").decode())[:POINTER_CHARACTERS_MAX]
+
+
+def _require_json(content_type: str) -> None:
+    media_type, _, parameters = content_type.partition(";")
+    charset = parameters.lower().replace(" ", "").replace('"', "")
+    if media_type.strip().lower() != "application/json" or charset not in {"", "charset=utf-8"}:
+        raise Refused("UNSUPPORTED_MEDIA_TYPE", "the body must be application/json in UTF-8")
 
 
 async def _read(request: Request, size_bytes_max: int) -> bytes:
     too_large = Refused("BODY_TOO_LARGE", f"the body must be at most {size_bytes_max} bytes")
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared[:20]) > size_bytes_max:
+    if declared.isascii() and declared.isdigit() and int(declared[:20]) > size_bytes_max:
         raise too_large
     data = bytearray()
     try:

@@ -1,7 +1,7 @@
 """Liveness, readiness and metrics: public, at the root, without any detail of a task."""
 
 from fastapi import APIRouter
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import Response
@@ -45,9 +45,10 @@ async def readyz(request: Request) -> Response:
     },
 )
 async def metrics(request: Request) -> Response:
-    """Return the task states for Prometheus; more comes with telemetry."""
+    """Return task states and process figures for Prometheus; more comes with telemetry."""
     parts: WebParts = request.app.state.parts
     registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
     gauge = Gauge("aegis_tasks", "Stored tasks by state", ["state"], registry=registry)
     counts = await parts.task_views.counts()
     for state in TaskState:

@@ -1,4 +1,4 @@
-"""Evidence by id, declared agents, the queue and the effective settings."""
+"""Evidence by id, declared agents, the queue, the settings, and the OpenAPI document."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from aegis.domain.text import is_storable
-from aegis.web.actions import Caller, needs
+from aegis.web.actions import PUBLIC, Caller, needs
 from aegis.web.api.answers import answer, documented
 from aegis.web.parts import WebParts
 from aegis.web.problems import Refused
@@ -20,7 +20,7 @@ from aegis.web.shapes import (
     show_time,
 )
 
-router = APIRouter()
+router = APIRouter(prefix="/api/v1")
 
 
 @router.get(
@@ -79,3 +79,9 @@ async def get_settings(request: Request, _caller: Caller) -> Response:
     """Return the effective configuration without secrets and addresses."""
     parts: WebParts = request.app.state.parts
     return answer(parts.settings)
+
+
+@router.get("/openapi.json", openapi_extra=needs(PUBLIC), include_in_schema=False)
+async def get_openapi(request: Request) -> Response:
+    """Return the description of this API. It names no task, agent or setting."""
+    return answer(request.app.openapi())

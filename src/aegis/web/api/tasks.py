@@ -4,10 +4,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
+from aegis.domain.errors import InvalidRequest
 from aegis.domain.snapshot import TaskSnapshot
-from aegis.domain.state import TaskState
+from aegis.domain.state import TERMINAL_STATES, TaskState
 from aegis.domain.text import is_storable
 from aegis.ports.task_views import TaskFilter
 from aegis.use_cases.cancel_task import CancelTask
@@ -29,14 +30,14 @@ from aegis.web.shapes import (
     show_summary,
     show_task,
 )
-from aegis.web.streaming.task_events import task_events
-from aegis.web.strict_json import read_object, take_fields
+from aegis.web.streaming.task_events import EventStream, task_events
+from aegis.web.strict_json import read_object, take_strings
 
 BODY_BYTES_MAX = 8192
 PAGE_TASKS_MAX = 100
 CURSOR_DIGITS_MAX = 18
 
-router = APIRouter()
+router = APIRouter(prefix="/api/v1")
 
 TaskId = Annotated[str, Path(min_length=1, max_length=64)]
 _BODY: dict[str, Any] = {
@@ -78,14 +79,18 @@ async def create_task(
 ) -> Response:
     """Accept a task. 202 means that it is stored, never that it succeeded."""
     parts: WebParts = request.app.state.parts
-    agent, prompt = take_fields(await read_object(request, BODY_BYTES_MAX), ("agent", "prompt"))
+    agent, prompt = take_strings(await read_object(request, BODY_BYTES_MAX), ("agent", "prompt"))
     if not is_storable(agent):
-        raise Refused("INVALID_REQUEST", "must not hold NUL or a lone surrogate", pointer="/agent")
+        raise InvalidRequest("must not hold NUL or a lone surrogate", "/agent")
     added = await parts.use_cases.create_task(
         CreateTask(principal=caller, agent=agent, prompt=prompt, idempotency_key=idempotency_key)
     )
-    # Built from the row as it was created alone, so that a replay answers the same bytes.
-    created = TaskSnapshot(task=added.task, agent=parts.agents[added.task.agent])
+    # The row as it was created and the agent stored with it: a replay answers the same bytes, also
+    # after a restart with another declaration of the agent.
+    spec = parts.agents[agent]
+    if added.replayed:
+        spec = (await parts.task_views.get(caller, added.task.id)).agent
+    created = TaskSnapshot(task=added.task, agent=spec)
     location = f"/api/v1/tasks/{added.task.id}"
     return answer(show_task(created), status=202, headers={"Location": location})
 
@@ -156,9 +161,10 @@ async def list_evidence(request: Request, caller: Caller, task_id: TaskId) -> Re
 @router.get(
     "/tasks/{task_id}/events",
     openapi_extra=needs("tasks:read"),
-    response_class=StreamingResponse,
+    response_class=EventStream,
     responses={
         **documented(None, 400, 401, 403, 404, 410, 422, 503),
+        204: {"description": "The task has ended and `Last-Event-ID` is its last event"},
         200: {
             "description": "Server-sent events; `id:` is the durable sequence",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
@@ -171,13 +177,17 @@ async def follow_task(
     task_id: TaskId,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """Replay the task's events after `Last-Event-ID`, then follow them to the last."""
+    """Replay the task's events after `Last-Event-ID`, then follow them to the last.
+
+    A reader that has seen the last one gets 204, which ends the reconnects of an EventSource.
+    """
     parts: WebParts = request.app.state.parts
     after = _cursor(last_event_id)
     snapshot = await _find(request, caller, task_id)
-    frames = task_events(parts, caller, task_id, after, snapshot.task.last_seq)
-    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return StreamingResponse(frames, media_type="text/event-stream", headers=headers)
+    task = snapshot.task
+    if task.state in TERMINAL_STATES and after == task.last_seq:
+        return Response(status_code=204)
+    return EventStream(task_events(parts, caller, task_id, after, task.last_seq))
 
 
 async def _find(request: Request, caller: Caller, task_id: str) -> TaskSnapshot:
