@@ -160,6 +160,7 @@ async def list_evidence(request: Request, caller: Caller, task_id: TaskId) -> Re
 
 @router.get(
     "/tasks/{task_id}/events",
+    status_code=200,
     openapi_extra=needs("tasks:read"),
     response_class=EventStream,
     responses={
