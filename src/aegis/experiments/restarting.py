@@ -37,6 +37,7 @@ async def finishes_on_sqlite(folder: Path) -> Result:
     database = f"sqlite:///{folder / 'restart.db'}"
     server = await start_server(folder, database)
     before: list[Json] = []
+    created: Json = {}
     try:
         async with session_with(server) as session:
             created = await session.create("fault-interrupted", "Will this finish?")

@@ -96,7 +96,9 @@ class Web:
         """Return another application with some parts changed."""
         return make_app(structs.replace(self.parts, **parts))
 
-    def client(self, who: Principal | None = ALICE, app: FastAPI | None = None) -> httpx2.AsyncClient:
+    def client(
+        self, who: Principal | None = ALICE, app: FastAPI | None = None
+    ) -> httpx2.AsyncClient:
         headers = {} if who is None else {"Authorization": f"Bearer {TOKEN_OF[who]}"}
         return httpx2.AsyncClient(
             transport=httpx2.ASGITransport(app=app or self.app),
@@ -113,7 +115,7 @@ class Web:
 
     async def finished(self, who: Principal = ALICE) -> Task:
         """Create a task with one observation in the store and bring it to its end."""
-        return (await self.world.finished(principal=who))
+        return await self.world.finished(principal=who)
 
     def _on_commit(self, task: Task) -> None:
         self.feed.publish(task.id)
@@ -165,9 +167,7 @@ class OpenStream:
         self.task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "OpenStream":
-        self.task = asyncio.create_task(
-            self._app(self._scope, self._receive, self._messages.put)
-        )
+        self.task = asyncio.create_task(self._app(self._scope, self._receive, self._messages.put))
         self.start = await self._messages.get()
         return self
 
