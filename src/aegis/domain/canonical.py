@@ -16,6 +16,11 @@ from aegis.domain.errors import NotCanonical
 DEPTH_MAX = 64
 """Nesting allowed in any JSON document that comes from outside."""
 
+_INTEGER_MAX = 2**53 - 1
+_PLAIN = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+)
+
 
 def canonical_json(value: object) -> str:
     """Return the RFC 8785 text of `value` (what `json.loads` returns: dict, list, str, ...).
@@ -23,6 +28,9 @@ def canonical_json(value: object) -> str:
     Raises `NotCanonical` for integers beyond 2^53-1, non-finite numbers, lone surrogates, keys that
     are not strings and types that JSON does not have.
     """
+    if _is_plain(value, DEPTH_MAX):
+        # For such values the encoder of the standard library writes the very same bytes, in C.
+        return _PLAIN.encode(value)
     try:
         return rfc8785.dumps(cast("Any", value)).decode("utf-8")
     except (rfc8785.CanonicalizationError, UnicodeError) as error:
@@ -36,10 +44,10 @@ def strict_json(text: str) -> object:
 
     Raises `NotCanonical` with a sentence that names the broken rule, without quoting the input.
     """
-    if _nesting(text) > DEPTH_MAX:
+    if text.count("[") + text.count("{") > DEPTH_MAX and _nesting(text) > DEPTH_MAX:
         raise NotCanonical(f"the JSON document nests deeper than {DEPTH_MAX}")
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        return _STRICT.decode(text)
     except (ValueError, RecursionError) as error:
         raise NotCanonical("the text is not exactly one JSON document") from error
 
@@ -47,6 +55,23 @@ def strict_json(text: str) -> object:
 def sha256_hex(data: str | bytes) -> str:
     """Return the SHA-256 of `data` (text as UTF-8) in lower-case hexadecimal."""
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+def _is_plain(value: object, depth: int) -> bool:
+    """Whether `value` has no number, key or text on which JSON writers differ."""
+    kind = type(value)
+    if kind is str:
+        return cast("str", value).isascii()
+    if kind is int:
+        return -_INTEGER_MAX <= cast("int", value) <= _INTEGER_MAX
+    if kind is dict and depth:
+        return all(
+            type(key) is str and key.isascii() and _is_plain(member, depth - 1)
+            for key, member in cast("dict[object, object]", value).items()
+        )
+    if kind is list and depth:
+        return all(_is_plain(member, depth - 1) for member in cast("list[object]", value))
+    return kind is bool or value is None
 
 
 def _nesting(text: str) -> int:
@@ -79,3 +104,6 @@ def _unique(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
 
 def _no_constant(_name: str) -> object:
     raise NotCanonical("the JSON document holds NaN or Infinity")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)

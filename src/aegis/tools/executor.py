@@ -1,9 +1,11 @@
 """The executor: assess without effect, authorize again, run, and tell the truth about it."""
 
 import asyncio
-import json
 import logging
 from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
 
 from aegis.domain.errors import AegisError, ConfigurationError, StoreUnavailable
 from aegis.domain.micros import seconds
@@ -25,11 +27,19 @@ from aegis.ports.clock import Clock
 from aegis.ports.tool_executor import ToolContext
 from aegis.tools.observing import Recorder
 from aegis.tools.registry import InvalidArguments, Registered, Registry, canonical_or_raw
-from aegis.tools.tool import ToolFailed
+from aegis.tools.tool import Observation, ToolFailed
 
 READS_AT_ONCE_MAX = 8
 
 log = logging.getLogger("aegis.tools")
+
+
+class Trouble(Struct, frozen=True, kw_only=True):
+    """How a tool failed. `nothing_happened` is its own word that a write had no effect."""
+
+    error: ReasonCode
+    detail: str
+    nothing_happened: bool
 
 
 class Executor:
@@ -42,6 +52,8 @@ class Executor:
         self._authorizer = authorizer
         self._recorder = recorder
         self._clock = clock
+        # asyncio holds its tasks weakly: a write that nobody awaits any more must not vanish.
+        self._sending: set[asyncio.Future[ToolResult]] = set()
 
     def describe(self, names: Sequence[str]) -> Sequence[ToolSpec]:
         """See `ToolExecutor.describe`."""
@@ -57,28 +69,45 @@ class Executor:
         self, calls: Sequence[ProposedCall], context: ToolContext
     ) -> Sequence[Assessment]:
         """See `ToolExecutor.assess`."""
-        return [await self._assess(call, context) for call in calls]
+        until = _until(context)
+        return [await self._assess(call, context, until) for call in calls]
 
     async def execute(
         self, calls: Sequence[PlannedCall], context: ToolContext
     ) -> Sequence[ToolResult]:
-        """See `ToolExecutor.execute`."""
+        """See `ToolExecutor.execute`.
+
+        All calls share one deadline: a read that waits for its turn uses up its own time. A write
+        whose send deadline is over is SKIPPED: nothing was sent. Raises `StoreUnavailable` where a
+        result cannot be kept, and `ValueError` for a write that is not alone.
+        """
+        until = _until(context)
         if len(calls) == 1:
-            call = calls[0]
-            if call.effect is Effect.WRITE:
-                return [await self._execute_write(call, context)]
-            return [await self._execute_read(call, context)]
+            if calls[0].effect is Effect.WRITE:
+                return [await self._execute_write(calls[0], context, until)]
+            # The common case: no task is made for a read that is alone.
+            return [await self._execute_read(calls[0], context, until)]
+        if any(call.effect is Effect.WRITE for call in calls):
+            raise ValueError("a write runs alone, and this batch has more than one call")
         places = asyncio.Semaphore(READS_AT_ONCE_MAX)
 
         async def run(call: PlannedCall) -> ToolResult:
-            async with places:
-                return await self._execute_read(call, context)
+            try:
+                async with asyncio.timeout_at(until), places:
+                    return await self._execute_read(call, context, until)
+            except TimeoutError:
+                # Its own limit ends a read that has begun, so this one never had its turn.
+                return self._failed(call, ReasonCode.TOOL_TIMEOUT, "never_begun", context)
 
-        async with asyncio.TaskGroup() as group:
-            running = [group.create_task(run(call)) for call in calls]
+        try:
+            async with asyncio.TaskGroup() as group:
+                running = [group.create_task(run(call)) for call in calls]
+        except ExceptionGroup as several:
+            # Only an unavailable store gets here; the worker knows it by its own name.
+            raise several.exceptions[0] from None
         return [task.result() for task in running]
 
-    async def _assess(self, call: ProposedCall, context: ToolContext) -> Assessment:
+    async def _assess(self, call: ProposedCall, context: ToolContext, until: float) -> Assessment:
         found = self._registry.find(call.name)
         if found is None or call.name not in context.agent.tools:
             return RefusedCall(
@@ -94,7 +123,7 @@ class Executor:
                 arguments=canonical_or_raw(call.arguments),
                 reason=ReasonCode.INVALID_DECISION,
             )
-        if not await self._allows(found, arguments, context):
+        if not await self._allows(found, arguments, context, until):
             return RefusedCall(name=call.name, arguments=arguments, reason=ReasonCode.TOOL_DENIED)
         return AssessedCall(
             name=call.name,
@@ -103,7 +132,9 @@ class Executor:
             tool_hash=found.hash,
         )
 
-    async def _allows(self, found: Registered, arguments: str, context: ToolContext) -> bool:
+    async def _allows(
+        self, found: Registered, arguments: str, context: ToolContext, until: float
+    ) -> bool:
         call = CallToAuthorize(
             principal=context.principal,
             agent=context.agent.name,
@@ -113,102 +144,141 @@ class Executor:
             arguments=arguments,
         )
         try:
-            return await self._authorizer.allows(call)
+            async with asyncio.timeout_at(until):
+                # Only a plain yes is a yes; no answer in time is none.
+                return await self._authorizer.allows(call) is True
         except Exception as error:  # noqa: BLE001 - a policy that fails denies (D2)
             log.error("policy failed with %s: denied", type(error).__name__)  # noqa: TRY400 - the text may hold values
             return False
 
-    async def _permitted(self, call: PlannedCall, context: ToolContext) -> Registered | None:
+    async def _permitted(
+        self, call: PlannedCall, context: ToolContext, until: float
+    ) -> Registered | None:
         """Return the tool if this very call may still run: same tool, same bytes, still allowed."""
         found = self._registry.find(call.name)
-        if found is None or found.hash != call.tool_hash or call.name not in context.agent.tools:
+        if found is None or call.name not in context.agent.tools or call.refusal is not None:
             return None
-        try:
-            if found.canonical(call.arguments) != call.arguments:
-                return None
-        except InvalidArguments:
+        if found.hash != call.tool_hash or found.spec.effect is not call.effect:
             return None
-        return found if await self._allows(found, call.arguments, context) else None
+        if not found.reproduces(call.arguments):
+            return None
+        return found if await self._allows(found, call.arguments, context, until) else None
 
-    async def _execute_read(self, call: PlannedCall, context: ToolContext) -> ToolResult:
-        found = await self._permitted(call, context)
+    async def _execute_read(
+        self, call: PlannedCall, context: ToolContext, until: float
+    ) -> ToolResult:
+        found = await self._permitted(call, context, until)
         if found is None:
             return _denied(call)
-        error = ReasonCode.TOOL_ERROR
-        limit = asyncio.timeout(seconds(context.timeout_micros))
-        try:
-            async with limit:
-                return await self._observe(found, call, context)
-        except ToolFailed as failed:
-            detail = failed.detail
-        except StoreUnavailable:
-            # Our own store, not the tool: nothing can be recorded, so the run stops here.
-            raise
-        except TimeoutError:
-            detail = "timeout"
-            if limit.expired():
-                error = ReasonCode.TOOL_TIMEOUT
-        except Exception as defect:  # noqa: BLE001 - whatever a tool raises is a failed call
-            _log_defect(call, defect)
-            detail = "tool_error"
-        return self._failed(call, found, error, detail, context)
+        seen = await self._attempt(found, call, context, until)
+        if isinstance(seen, Observation):
+            try:
+                return await self._succeeded(found, call, seen, context)
+            except ToolFailed as unstorable:
+                return self._failed(call, ReasonCode.TOOL_ERROR, unstorable.detail, context)
+        return self._failed(call, seen.error, seen.detail, context)
 
-    async def _execute_write(self, call: PlannedCall, context: ToolContext) -> ToolResult:
-        found = await self._permitted(call, context)
+    async def _execute_write(
+        self, call: PlannedCall, context: ToolContext, until: float
+    ) -> ToolResult:
+        found = await self._permitted(call, context, until)
         if found is None:
             return _denied(call)
-        if self._clock.boottime() >= context.send_deadline:
+        # A write that was sent is never torn down by us: its outcome is worth the wait. Whoever
+        # is cancelled stops waiting; the write itself ends within its own time limit.
+        sending = asyncio.ensure_future(self._send(found, call, context, until))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+        return await asyncio.shield(sending)
+
+    async def _send(
+        self, found: Registered, call: PlannedCall, context: ToolContext, until: float
+    ) -> ToolResult:
+        late = asyncio.get_running_loop().time() >= until
+        if late or self._clock.boottime() >= context.send_deadline:
             # Nothing was sent: the lease may be somebody else's before an answer could come.
             return ToolResult(call_id=call.id, state=CallState.SKIPPED)
-        # A write that was sent is never torn down by us: its outcome is worth the wait.
-        return await asyncio.shield(asyncio.ensure_future(self._send(found, call, context)))
-
-    async def _send(self, found: Registered, call: PlannedCall, context: ToolContext) -> ToolResult:
+        seen = await self._attempt(found, call, context, until)
+        if isinstance(seen, Trouble):
+            if seen.nothing_happened:
+                return self._failed(call, seen.error, seen.detail, context)
+            return self._in_doubt(call, seen.detail, context)
         try:
-            async with asyncio.timeout(seconds(context.timeout_micros)):
-                return await self._observe(found, call, context)
-        except ToolFailed as failed:
-            if failed.nothing_happened:
-                return self._failed(call, found, ReasonCode.TOOL_ERROR, failed.detail, context)
-        except Exception as defect:  # noqa: BLE001 - sent, and no answer that we understand: in doubt
-            _log_defect(call, defect)
-        return ToolResult(
-            call_id=call.id,
-            state=CallState.IN_DOUBT,
-            evidence=self._recorder.failure(call, found.tool.source, "outcome_unknown", context),
-            error=ReasonCode.OUTCOME_UNKNOWN,
-        )
+            return await self._succeeded(found, call, seen, context)
+        except ToolFailed as unstorable:
+            # It returned, but what it said cannot be kept: nobody could show that it happened.
+            return self._in_doubt(call, unstorable.detail, context)
+        except StoreUnavailable:
+            return self._in_doubt(call, "result_not_kept", context)
 
-    async def _observe(
-        self, found: Registered, call: PlannedCall, context: ToolContext
-    ) -> ToolResult:
+    async def _attempt(
+        self, found: Registered, call: PlannedCall, context: ToolContext, until: float
+    ) -> Observation | Trouble:
+        """Run the tool once, to `until` at the latest; every way to fail becomes a `Trouble`."""
         info = ToolCallInfo(
             principal=context.principal,
             task_id=context.task_id,
             idempotency_key=idempotency_key(context.task_id, call.id),
             fencing_token=context.epoch,
         )
-        seen = await found.tool.run(json.loads(call.arguments), info)
+        detail, nothing_happened = "", False
+        limit = asyncio.timeout_at(until)
+        try:
+            async with limit:
+                return await found.tool.run(msgspec.json.decode(call.arguments), info)
+        except ToolFailed as failed:
+            detail, nothing_happened = failed.detail, failed.nothing_happened
+        except asyncio.CancelledError:
+            if _cancel_was_asked():
+                raise
+            # Nobody cancelled us: a future inside the tool was, which is its failure.
+            log.warning("tool %s cancelled itself", call.name)
+        except (Exception, SystemExit) as defect:
+            # Whatever a tool raises is a failed call, also an attempt to end the process.
+            if isinstance(defect, StoreUnavailable) and call.effect is Effect.READ:
+                # Our own store, not the tool: nothing can be recorded, so the run stops here.
+                raise
+            if not limit.expired():
+                _log_defect(call, defect)
+        error = ReasonCode.TOOL_TIMEOUT if limit.expired() else ReasonCode.TOOL_ERROR
+        return Trouble(error=error, detail=detail, nothing_happened=nothing_happened)
+
+    async def _succeeded(
+        self, found: Registered, call: PlannedCall, seen: Observation, context: ToolContext
+    ) -> ToolResult:
         evidence = await self._recorder.success(call, found.tool.source, seen, context)
         return ToolResult(call_id=call.id, state=CallState.SUCCEEDED, evidence=evidence)
 
     def _failed(
-        self,
-        call: PlannedCall,
-        found: Registered,
-        error: ReasonCode,
-        detail: str,
-        context: ToolContext,
+        self, call: PlannedCall, error: ReasonCode, detail: str, context: ToolContext
     ) -> ToolResult:
-        evidence = self._recorder.failure(call, found.tool.source, detail, context)
+        evidence = self._recorder.failure(call, self._source(call), error, detail, context)
         return ToolResult(call_id=call.id, state=CallState.FAILED, evidence=evidence, error=error)
+
+    def _in_doubt(self, call: PlannedCall, detail: str, context: ToolContext) -> ToolResult:
+        error = ReasonCode.OUTCOME_UNKNOWN
+        evidence = self._recorder.failure(call, self._source(call), error, detail, context)
+        return ToolResult(call_id=call.id, state=CallState.IN_DOUBT, evidence=evidence, error=error)
+
+    def _source(self, call: PlannedCall) -> str:
+        found = self._registry.find(call.name)
+        return found.tool.source if found is not None else "unknown"
 
 
 def _denied(call: PlannedCall) -> ToolResult:
     return ToolResult(call_id=call.id, state=CallState.DENIED, error=ReasonCode.TOOL_DENIED)
 
 
-def _log_defect(call: PlannedCall, defect: Exception) -> None:
+def _until(context: ToolContext) -> float:
+    return asyncio.get_running_loop().time() + seconds(context.timeout_micros)
+
+
+def _cancel_was_asked() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _log_defect(call: PlannedCall, defect: BaseException) -> None:
     # The class alone: the text may hold what a back end said, or a secret.
     kind = defect.code if isinstance(defect, AegisError) else type(defect).__name__
     log.warning("tool %s ended with %s", call.name, kind)

@@ -1,10 +1,12 @@
 """From what a tool returned to evidence: serialised once, bounded, storable, with its digest."""
 
 import json
+import re
 
 from aegis.domain.canonical import sha256_hex
 from aegis.domain.evidence import Evidence, EvidenceStatus, Trust
-from aegis.domain.text import cut_to_bytes, is_storable
+from aegis.domain.reason import ReasonCode
+from aegis.domain.text import cut_to_bytes
 from aegis.domain.tool_call import PlannedCall
 from aegis.ports.blobs import Blobs
 from aegis.ports.clock import Clock
@@ -14,14 +16,21 @@ from aegis.tools.tool import Observation, ToolFailed
 
 OUTPUT_BYTES_MAX = 4 * 1024 * 1024
 
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_STABLE_WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
 
 class Recorder:
     """Makes the evidence of executed calls."""
 
-    def __init__(self, blobs: Blobs, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self, blobs: Blobs, clock: Clock, ids: Ids, output_bytes_max: int = OUTPUT_BYTES_MAX
+    ) -> None:
         self._blobs = blobs
         self._clock = clock
         self._ids = ids
+        self._output_bytes_max = output_bytes_max
 
     async def success(
         self, call: PlannedCall, source: str, seen: Observation, context: ToolContext
@@ -30,10 +39,10 @@ class Recorder:
 
         Content beyond what the agent shows its model is cut there, and kept whole as a blob.
         """
-        text = as_text(seen.content)
-        data = text.encode("utf-8")
+        text, data = as_text(seen.content, self._output_bytes_max)
         shown_max = context.agent.result_bytes_shown_max
         truncated = len(data) > shown_max
+        observed_at = self._clock.now()
         if truncated:
             await self._blobs.put(context.principal.tenant, data)
         return Evidence(
@@ -50,15 +59,21 @@ class Recorder:
             truncated=truncated,
             digest=sha256_hex(data),
             size_bytes=len(data),
-            observed_at=self._clock.now(),
+            observed_at=observed_at,
             window=seen.window,
         )
 
     def failure(
-        self, call: PlannedCall, source: str, detail: str, context: ToolContext
+        self, call: PlannedCall, source: str, error: ReasonCode, detail: str, context: ToolContext
     ) -> Evidence:
-        """Return evidence that the call was made and failed: citable by nobody."""
-        text = json.dumps({"error": detail})
+        """Return evidence that the call was made and failed: citable by nobody.
+
+        `detail` is kept only if it is one stable word: a sentence may be a back end's, or a secret.
+        """
+        facts = {"error": error.value}
+        if _STABLE_WORD.fullmatch(detail):
+            facts["detail"] = detail
+        text = _JSON.encode(facts)
         return Evidence(
             id=self._ids.new("ev"),
             task_id=context.task_id,
@@ -77,24 +92,31 @@ class Recorder:
         )
 
 
-def as_text(content: object) -> str:
-    """Return `content` as text: strings as they are, everything else as JSON.
+def as_text(content: object, size_bytes_max: int = OUTPUT_BYTES_MAX) -> tuple[str, bytes]:
+    """Return `content` as text and as UTF-8: strings as they are, everything else as JSON.
 
     Raises `ToolFailed` for what no engine can store or JSON cannot say (NaN, cycles, NUL, lone
-    surrogates, unknown types), and for more than `OUTPUT_BYTES_MAX`: an unstorable result is a
+    surrogates, unknown types), and for more than `size_bytes_max`: an unstorable result is a
     failed call, never a stuck task.
     """
     if isinstance(content, str):
         text = content
     else:
         try:
-            text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            text = _JSON.encode(content)
         except (TypeError, ValueError, RecursionError) as error:
             raise ToolFailed("unstorable_result") from error
-    if len(text) > OUTPUT_BYTES_MAX:
+        # A line that quotes the six characters of the escape is fine; the character itself is not.
+        if "\\u0000" in text and _ESCAPED_NUL.search(text):
+            raise ToolFailed("unstorable_result")
+    if len(text) > size_bytes_max:
         raise ToolFailed("result_too_large")
-    if not is_storable(text) or "\\u0000" in text:
+    if "\x00" in text:
         raise ToolFailed("unstorable_result")
-    if len(text.encode("utf-8")) > OUTPUT_BYTES_MAX:
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ToolFailed("unstorable_result") from error
+    if len(data) > size_bytes_max:
         raise ToolFailed("result_too_large")
-    return text
+    return text, data

@@ -90,16 +90,17 @@ class MetricsTool:
             "window": {"start": _rfc3339(start), "end": _rfc3339(end)},
             # A query that finds nothing is a fact of its own: neither zero nor a failure.
             "status": "data" if series else "empty",
-            "series": [read_series(item) for item in series[:SERIES_MAX]],
-            "series_left_out": max(0, len(series) - SERIES_MAX),
             "warnings": len(warnings),
+            "series_left_out": max(0, len(series) - SERIES_MAX),
+            # The long part stands last: a cut for the model takes points, never the facts above.
+            "series": [read_series(item) for item in series[:SERIES_MAX]],
         }
         window = Window(start=start * MICROS_PER_SECOND, end=end * MICROS_PER_SECOND)
         return Observation(content=content, trust=Trust.MEASURED, window=window)
 
     def _promql(self, arguments: dict[str, object]) -> tuple[str, str]:
         raw = arguments.get("promql")
-        if raw is not None:
+        if raw is not None and self._settings.raw_promql_allowed:
             return str(raw), "unknown"
         query = self._settings.queries[str(arguments["query"])]
         return (
@@ -143,6 +144,8 @@ def read_series(item: dict[str, Any]) -> dict[str, object]:
 
     NaN and infinity have no JSON form: such points are null and counted. Raises `ToolFailed`.
     """
+    if "histogram" in item or "histograms" in item:
+        raise ToolFailed("native_histogram_not_supported")
     try:
         pairs: Sequence[Any] = item["values"] if "values" in item else [item["value"]]
         points = [(float(pair[0]), _number(str(pair[1]))) for pair in pairs]
@@ -202,7 +205,10 @@ def _schema(settings: MetricsSettings) -> dict[str, object]:
             "minLength": 1,
             "maxLength": PROMQL_CHARACTERS_MAX,
         }
-        schema["oneOf"] = [{"required": named}, {"required": ["promql"]}]
+        schema["oneOf"] = [
+            {"required": named, "not": {"required": ["promql"]}},
+            {"required": ["promql"], "properties": {"resource": False, "query": False}},
+        ]
     else:
         schema["required"] = named
     return schema

@@ -66,8 +66,8 @@ class RecordsTool:
         content = {
             "service": service,
             "status": "data" if records else "empty",
-            "records": records[:RECORDS_MAX],
             "records_left_out": max(0, len(records) - RECORDS_MAX),
+            "records": records[:RECORDS_MAX],
         }
         return Observation(content=content, trust=Trust.UNTRUSTED)
 
@@ -83,13 +83,19 @@ class RecordsTool:
         }
         body = await self._get("/logs", params)
         lines = _listed(body, "lines")
+        limit = int(str(arguments["limit"]))
+        total = body.get("total_matched")
+        total = total if type(total) is int and total >= len(lines) else None
+        says = body.get("truncated")
+        cut = len(lines) > limit or (says if isinstance(says, bool) else len(lines) == limit)
         content = {
             "service": arguments["service"],
             "status": "data" if lines else "empty",
             "window": {"start": params["since"], "end": params["until"]},
-            "lines": lines,
-            "total_matched": body.get("total_matched", len(lines)),
-            "truncated": bool(body.get("truncated", False)),
+            # None is "the back end did not say": neither zero nor what was sent.
+            "total_matched": total,
+            "truncated": cut if total is None else total > min(len(lines), limit),
+            "lines": lines[:limit],
         }
         window = Window(start=start * MICROS_PER_SECOND, end=end * MICROS_PER_SECOND)
         return Observation(content=content, trust=Trust.UNTRUSTED, window=window)
