@@ -63,7 +63,7 @@ def parse(expression: str) -> Evaluate:
 def run(parsed: Evaluate, shop: Shop, at: float) -> Vector:
     """Return the value of a compiled expression as an instant vector."""
     value = parsed(shop, at)
-    return {(): value} if isinstance(value, float) else value
+    return value if isinstance(value, dict) else {(): value}
 
 
 def _tokens(expression: str) -> list[tuple[str, str]]:
@@ -220,7 +220,7 @@ def _matches(labels: Labels, selector: Selector) -> bool:
 
 
 def _sum(value: Value, by: tuple[str, ...]) -> Value:
-    if isinstance(value, float):
+    if not isinstance(value, dict):
         raise BadQuery("sum needs a vector")
     totals: Vector = {}
     for labels, number in value.items():
@@ -241,12 +241,18 @@ def _operate(sign: str, left: Evaluate, right: Evaluate) -> Evaluate:
 
     def combined(shop: Shop, at: float) -> Value:
         a, b = left(shop, at), right(shop, at)
-        if not isinstance(b, float):
-            if isinstance(a, float):
-                return {labels: apply(a, number) for labels, number in b.items()}
-            return {key: apply(number, b[key]) for key, number in a.items() if key in b}
-        if isinstance(a, float):
-            return apply(a, b)
-        return {labels: apply(number, b) for labels, number in a.items()}
+        if isinstance(a, dict) and isinstance(b, dict):
+            return {labels: apply(a[labels], b[labels]) for labels in a if labels in b}
+        if isinstance(a, dict):
+            return {labels: apply(number, _scalar(b)) for labels, number in a.items()}
+        if isinstance(b, dict):
+            return {labels: apply(a, number) for labels, number in b.items()}
+        return apply(a, b)
 
     return combined
+
+
+def _scalar(value: Value) -> float:
+    if isinstance(value, dict):
+        raise BadQuery("expected a number")
+    return value

@@ -1,36 +1,37 @@
 """Settings for measurements and experiments, made without an environment or a file."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import structs
 
-from aegis.settings import LimitsSection, ServerSettings, Settings, load_settings
+from aegis.settings import ConfigurationFile, LimitsSection, ServerSettings, Settings
+from aegis.settings import parse_configuration as parse_configuration_text
 
 
-def experiment_settings(folder: Path, *, memory: bool = False) -> Settings:
+def experiment_settings(folder: Path) -> Settings:
     """Return the demo profile with a database in `folder`: one consumer, the limits of A4."""
-    return _settings(folder, memory=memory, concurrency=1, limits=LimitsSection())
+    configuration = ConfigurationFile(version=1, server=ServerSettings(concurrency=1))
+    return _settings(folder, configuration, memory=False)
 
 
-def bench_settings(
-    folder: Path,
-    *,
-    concurrency: int,
-    memory: bool = False,
-    environ: Mapping[str, str] | None = None,
-) -> Settings:
-    """Return settings that admit as much as a measurement needs."""
-    limits = LimitsSection(pending_max=1_000_000, stored_max=10_000_000, lease_seconds=15.0)
-    limits = structs.replace(limits, renew_seconds=5.0)
-    made = _settings(folder, memory=memory, concurrency=concurrency, limits=limits)
-    return structs.replace(made, environ=environ or {})
-
-
-def _settings(folder: Path, *, memory: bool, concurrency: int, limits: LimitsSection) -> Settings:
-    environ = {"AEGIS_DATABASE_URL": "memory://"} if memory else {}
-    base = load_settings({**environ, "AEGIS_HOME": str(folder)}, folder)
+def bench_settings(folder: Path, declared: str, *, concurrency: int, memory: bool) -> Settings:
+    """Return settings that admit as much as a measurement needs; `declared` is TOML with agents."""
     configuration = structs.replace(
-        base.configuration, server=ServerSettings(concurrency=concurrency), limits=limits
+        parse_configuration_text(declared, "bench", folder),
+        server=ServerSettings(concurrency=concurrency),
+        limits=LimitsSection(
+            pending_max=1_000_000, stored_max=10_000_000, lease_seconds=15.0, renew_seconds=5.0
+        ),
     )
-    return structs.replace(base, configuration=configuration, environ={})
+    return _settings(folder, configuration, memory=memory)
+
+
+def _settings(folder: Path, configuration: ConfigurationFile, *, memory: bool) -> Settings:
+    return Settings(
+        home=folder,
+        database=None if memory else folder / "aegis.db",
+        file=None,
+        configuration=configuration,
+        demo_token=None,
+        environ={},
+    )

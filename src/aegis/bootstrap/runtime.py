@@ -1,6 +1,7 @@
 """A whole runtime in one process: store, use cases, worker, feed, and what closes them."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -55,8 +56,13 @@ class Runtime(Struct, frozen=True, kw_only=True):
         await self.store.close()
 
 
-async def open_runtime(settings: Settings) -> Runtime:
-    """Build and open everything. Raises `ConfigurationError`, `StoreUnavailable`."""
+async def open_runtime(
+    settings: Settings, watch: Callable[[Task], None] | None = None
+) -> Runtime:
+    """Build and open everything. Raises `ConfigurationError`, `StoreUnavailable`.
+
+    `watch` is told of every task row after its commit, on the event loop.
+    """
     clock, ids = SystemClock(), SystemIds()
     dispatch = InProcessDispatch(clock, DISPATCHED_IDS_MAX)
     feed = InProcessFeed()
@@ -65,6 +71,8 @@ async def open_runtime(settings: Settings) -> Runtime:
         if task.state in CLAIMABLE_STATES:
             dispatch.announce(task.id)
         feed.publish(task.id)
+        if watch is not None:
+            watch(task)
 
     store = build_store(settings, clock, ids, on_commit)
     everything = declared(settings)

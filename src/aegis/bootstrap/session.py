@@ -72,10 +72,14 @@ class LocalSession:
             raise ConfigurationError(
                 f"agent {name!r} cannot run here: {self._runtime.unavailable[name]}"
             )
+        return await self.show(await self.start(name, prompt))
+
+    async def start(self, agent: str, prompt: str) -> str:
+        """Create a task and return its id alone."""
         added = await self._runtime.use_cases.create_task(
-            CreateTask(principal=LOCAL_PRINCIPAL, agent=name, prompt=prompt)
+            CreateTask(principal=LOCAL_PRINCIPAL, agent=agent, prompt=prompt)
         )
-        return await self.show(added.task.id)
+        return added.task.id
 
     async def events(self, task_id: str, after: int) -> AsyncIterator[Json]:
         """See `Session.events`."""

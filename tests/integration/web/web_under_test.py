@@ -4,7 +4,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 import msgspec
@@ -24,7 +24,7 @@ from aegis.use_cases.use_cases import UseCases
 from aegis.web.app import make_app
 from aegis.web.parts import WebParts
 from aegis.web.server import serve
-from tests.contracts.stores.stores_under_test import AGENT, World
+from tests.contracts.stores.stores_under_test import AGENT, READ, World
 from tests.fakes.clock import ManualClock
 from tests.fakes.ids import SequentialIds
 
@@ -114,8 +114,19 @@ class Web:
         return response.json()["id"]
 
     async def finished(self, who: Principal = ALICE) -> Task:
-        """Create a task with one observation in the store and bring it to its end."""
+        """Create a task in the store and bring it to its end."""
         return await self.world.finished(principal=who)
+
+    async def observed(self, who: Principal = ALICE) -> tuple[str, str]:
+        """Bring a task to its end with one observation; return the ids of both."""
+        await self.world.add(principal=who)
+        claim = await self.world.claim()
+        snapshot = await self.store.commit(
+            claim, self.world.step(await self.store.load(claim), READ)
+        )
+        snapshot = await self.store.commit(claim, self.world.result(snapshot, READ))
+        snapshot = await self.store.commit(claim, self.world.end(snapshot))
+        return snapshot.task.id, snapshot.evidence[0].id
 
     def _on_commit(self, task: Task) -> None:
         self.feed.publish(task.id)
@@ -166,7 +177,7 @@ class OpenStream:
         }
         self.task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> "OpenStream":
+    async def __aenter__(self) -> Self:
         self.task = asyncio.create_task(self._app(self._scope, self._receive, self._messages.put))
         self.start = await self._messages.get()
         return self
