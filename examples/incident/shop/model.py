@@ -1,192 +1,199 @@
-"""The shop as formulae: services, releases, and how errors spread upstream. No clock in here.
+"""What the shop does at any instant: a pure function of seed, start and releases.
 
-All times are seconds since 1970. `onset` is the moment of the bad release, 22 minutes before the
-shop was started. The noise of a minute comes from a hash of seed, service and minute.
+Noise comes from a hash of (seed, service, quantity, minute), so asking in another order, or in
+another process, gives the same numbers. A `World` never changes; a new release makes a new one.
 """
 
-import hashlib
-import math
-from dataclasses import dataclass, field
-from functools import lru_cache
+from bisect import bisect_right
+from collections.abc import Sequence
+from hashlib import blake2b
 
-ONSET_SECONDS_BEFORE_START = 22 * 60
-RAMP_SECONDS = 60.0
-BASE_ERROR_RATIO = 0.002
-BAD_ERROR_RATIO = 0.08
-BUCKET_SECONDS = 15
+from msgspec import Struct
 
-SERVICES: dict[str, tuple[float, float, float]] = {
-    # name: (requests per second, p95 seconds, share of payment-service's failures that it feels)
-    "api-gateway": (120.0, 0.180, 0.25),
-    "checkout-service": (40.0, 0.220, 0.60),
-    "payment-service": (36.0, 0.140, 1.00),
-    "fraud-check": (36.0, 0.060, 0.0),
-    "payments-db": (150.0, 0.008, 0.0),
-    "catalog-service": (80.0, 0.090, 0.0),
-}
-VERSIONS = {
-    "api-gateway": "5.2.0",
-    "checkout-service": "4.7.1",
-    "payment-service": "2.13.4",
-    "fraud-check": "1.9.3",
-    "payments-db": "15.6",
-    "catalog-service": "3.1.0",
-}
-BAD_SERVICE, BAD_VERSION, GOOD_VERSION = "payment-service", "2.14.0", "2.13.4"
+from .times import MS_PER_MINUTE, MS_PER_SECOND
+from .topology import (
+    BAD_SERVICE,
+    BAD_VERSION,
+    FUTURE_MS,
+    HISTORY_MS,
+    SERVICES,
+    Release,
+)
+
+RISE_MS = MS_PER_MINUTE
+RATE_NOISE = 0.06
+ERROR_NOISE = 0.15
+LATENCY_NOISE = 0.04
+KNOWN_MAX = 100_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Release:
-    """A change of a service's version or configuration."""
+class Stint(Struct, frozen=True, kw_only=True):
+    """A version that serves all traffic of a service from `from_ms` until before `until_ms`."""
 
-    id: str
-    service: str
-    kind: str
     version: str
-    previous_version: str
-    at: int
-    author: str
-    summary: str
+    from_ms: int
+    until_ms: int
 
 
-@dataclass(kw_only=True)
-class Shop:
-    """The state of the shop: constants, and the changes that were applied to it."""
+class World:
+    """The shop under one list of releases. Metrics exist from `begins_ms` to `ends_ms`."""
 
-    seed: int
-    started_at: int
-    recovery_seconds: float
-    applied: list[Release] = field(default_factory=list)
+    def __init__(
+        self, *, seed: int, started_at_ms: int, releases: Sequence[Release], recovery_ms: int
+    ) -> None:
+        self.seed = seed
+        self.start_minute_ms = started_at_ms // MS_PER_MINUTE * MS_PER_MINUTE
+        self.begins_ms = self.start_minute_ms - HISTORY_MS
+        self.ends_ms = self.start_minute_ms + FUTURE_MS
+        self.releases = tuple(releases)
+        self.stints = {name: self._stints(name) for name in SERVICES}
+        self._damage = Damage(self.stints[BAD_SERVICE], RISE_MS, recovery_ms)
+        # Requests and failures since `begins_ms` at the start of each minute; grown on demand.
+        self._sums: dict[str, list[tuple[float, float]]] = {name: [(0.0, 0.0)] for name in SERVICES}
+        # Both codes and every window of a range query ask for the same instants.
+        self._known: dict[tuple[str, int], tuple[float, float]] = {}
 
-    @property
-    def onset(self) -> int:
-        """When the bad release went out."""
-        return self.started_at - ONSET_SECONDS_BEFORE_START
+    def has_data(self, at_ms: int) -> bool:
+        """Say whether the instant lies inside the simulated time."""
+        return self.begins_ms <= at_ms <= self.ends_ms
 
-    def releases(self) -> list[Release]:
-        """All releases, oldest first."""
-        start = self.started_at
-        fixed = [
-            Release(
-                id="rel-0417",
-                service="fraud-check",
-                kind="config",
-                version="1.9.3",
-                previous_version="1.9.3",
-                at=start - 3 * 3600,
-                author="mira",
-                summary="Raise the score threshold for small baskets",
-            ),
-            Release(
-                id="rel-0418",
-                service="catalog-service",
-                kind="release",
-                version="3.2.0",
-                previous_version="3.1.0",
-                at=start - 40 * 60,
-                author="jon",
-                summary="New thumbnails for product pages",
-            ),
-            Release(
-                id="rel-0419",
-                service=BAD_SERVICE,
-                kind="release",
-                version=BAD_VERSION,
-                previous_version=GOOD_VERSION,
-                at=self.onset,
-                author="ada",
-                summary="Move card storage to card-vault; new connection pool",
-            ),
-        ]
-        return [*fixed, *self.applied]
+    def version_at(self, service: str, at_ms: int) -> str:
+        """Return the version that serves at an instant (the first one before the history)."""
+        stints = self.stints[service]
+        index = bisect_right(stints, at_ms, key=lambda stint: stint.from_ms) - 1
+        return stints[max(0, index)].version
 
-    def version(self, service: str, at: float) -> str:
-        """Return the version of `service` at a time."""
-        current = VERSIONS[service]
-        for release in self.releases():
-            if release.service == service and release.at <= at:
-                current = release.version
-        return current
+    def requests_per_second(self, service: str, at_ms: int) -> float:
+        """Return the request rate at an instant."""
+        at_rest = SERVICES[service].requests_per_second
+        return at_rest * (1 + RATE_NOISE * self._noise(service, "rate", at_ms))
 
-    def badness(self, at: float) -> float:
-        """Return how far the bad release shows at a time, 0 to 1: a ramp up, a decay after."""
-        level = 0.0
-        changed_at, bad = float("-inf"), False
-        for release in self.releases():
-            if release.service == BAD_SERVICE and release.at <= at:
-                level = self._level(level, bad, release.at - changed_at)
-                changed_at, bad = release.at, release.version == BAD_VERSION
-        return self._level(level, bad, at - changed_at)
+    def baseline_error_ratio(self, service: str, at_ms: int) -> float:
+        """Return the share of requests that would fail without the bad release."""
+        at_rest = SERVICES[service].error_ratio
+        return at_rest * (1 + ERROR_NOISE * self._noise(service, "errors", at_ms))
 
-    def error_ratio(self, service: str, at: float) -> float:
-        """Return the share of requests that fail, 0 to 1."""
-        felt = SERVICES[service][2]
-        noise = 1.0 + 0.25 * self._noise(service, at)
-        spread = 1.0 + 0.05 * self._noise(service + "/spread", at)
-        return BASE_ERROR_RATIO * noise + BAD_ERROR_RATIO * felt * self.badness(at) * spread
+    def excess_error_ratio(self, service: str, at_ms: int) -> float:
+        """Return the share of requests that fail because of the bad release."""
+        return SERVICES[service].excess_error_ratio * self._damage.at(at_ms)
 
-    def request_rate(self, service: str, at: float) -> float:
-        """Return requests per second, with a slow daily wave."""
-        wave = 1.0 + 0.1 * math.sin(2 * math.pi * at / 86_400)
-        return SERVICES[service][0] * wave * (1.0 + 0.04 * self._noise(service + "/rate", at))
+    def p95_seconds(self, service: str, at_ms: int) -> float:
+        """Return the 95th percentile of the latency at an instant, to 0.1 ms."""
+        described = SERVICES[service]
+        quiet = described.p95_seconds + described.excess_p95_seconds * self._damage.at(at_ms)
+        return round(quiet * (1 + LATENCY_NOISE * self._noise(service, "p95", at_ms)), 4)
 
-    def latency_p95(self, service: str, at: float) -> float:
-        """Return the 95th percentile of request duration in seconds."""
-        slower = 1.0 + 2.5 * SERVICES[service][2] * self.badness(at)
-        return SERVICES[service][1] * slower * (1.0 + 0.06 * self._noise(service + "/p95", at))
+    def requests(self, service: str, version: str, code: str, at_ms: int) -> float:
+        """Return how many requests a version had answered with a code ("200" or "500"): whole."""
+        count = 0.0
+        for stint in self.stints[service]:
+            if stint.version == version and stint.from_ms < at_ms:
+                all_after, failed_after = self._served(service, min(at_ms, stint.until_ms))
+                all_before, failed_before = self._served(service, stint.from_ms)
+                failed = failed_after - failed_before
+                count += failed if code == "500" else all_after - all_before - failed
+        return float(int(count))
 
-    def counted(self, service: str, code: str, at: float) -> float:
-        """Return the request counter of a code at a time: a sum over buckets of 15 s since day 0.
-
-        It only grows, so that `rate` and `increase` mean what they mean anywhere.
-        """
-        first = (self.started_at - 86_400) // BUCKET_SECONDS
-        last = int(at // BUCKET_SECONDS)
-        total = 0.0
-        for bucket in range(max(first, last - 1440), last):
-            total += self._requests(service, code, bucket)
-        part = (at - last * BUCKET_SECONDS) / BUCKET_SECONDS
-        # A day's average stands for everything before the six hours that are summed exactly.
-        older = max(0, last - 1440 - first)
-        total += older * BUCKET_SECONDS * SERVICES[service][0] * self._share(code, BASE_ERROR_RATIO)
-        return total + part * self._requests(service, code, last)
-
-    def increase(self, service: str, code: str, start: float, end: float) -> float:
-        """Return how much the counter of a code grows between two times."""
-        first, last = int(start // BUCKET_SECONDS), int(end // BUCKET_SECONDS)
-        if first == last:
-            return self._requests(service, code, first) * (end - start) / BUCKET_SECONDS
-        head = ((first + 1) * BUCKET_SECONDS - start) / BUCKET_SECONDS
-        tail = (end - last * BUCKET_SECONDS) / BUCKET_SECONDS
-        middle = sum(self._requests(service, code, bucket) for bucket in range(first + 1, last))
-        return (
-            head * self._requests(service, code, first)
-            + middle
-            + tail * self._requests(service, code, last)
+    def versions_between(self, service: str, after_ms: int, until_ms: int) -> list[str]:
+        """Return the versions that served at some time in (after, until], in name order."""
+        return sorted(
+            {
+                stint.version
+                for stint in self.stints[service]
+                if stint.from_ms <= until_ms and stint.until_ms > after_ms
+            }
         )
 
-    def _requests(self, service: str, code: str, bucket: int) -> float:
-        at = (bucket + 0.5) * BUCKET_SECONDS
-        ratio = self.error_ratio(service, at)
-        return BUCKET_SECONDS * self.request_rate(service, at) * self._share(code, ratio)
+    def _stints(self, service: str) -> tuple[Stint, ...]:
+        own = [item for item in self.releases if item.service == service and item.kind != "config"]
+        stints: list[Stint] = []
+        for index, release in enumerate(own):
+            last = index + 1 == len(own)
+            from_ms = max(release.released_at_ms, self.begins_ms)
+            until_ms = self.ends_ms + 1 if last else own[index + 1].released_at_ms
+            if until_ms > from_ms:
+                stints.append(Stint(version=release.version, from_ms=from_ms, until_ms=until_ms))
+        return tuple(stints)
 
-    @staticmethod
-    def _share(code: str, ratio: float) -> float:
-        return ratio if code == "500" else 1.0 - ratio
+    def _noise(self, service: str, quantity: str, at_ms: int) -> float:
+        """Return a number from -1 to below 1 that is constant through a minute."""
+        text = f"{self.seed}|{service}|{quantity}|{at_ms // MS_PER_MINUTE}"
+        number = int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
+        return number / 2**63 - 1
 
-    def _level(self, level: float, bad: bool, elapsed: float) -> float:
-        if bad:
-            return min(1.0, level + elapsed / RAMP_SECONDS)
-        if elapsed == float("inf"):
+    def _served(self, service: str, at_ms: int) -> tuple[float, float]:
+        """Return all requests and the failed ones since the begin of the history."""
+        found = self._known.get((service, at_ms))
+        if found is None:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            found = self._known[service, at_ms] = self._summed(service, at_ms)
+        return found
+
+    def _summed(self, service: str, at_ms: int) -> tuple[float, float]:
+        at_ms = min(max(at_ms, self.begins_ms), self.ends_ms)
+        minute = (at_ms - self.begins_ms) // MS_PER_MINUTE
+        sums = self._sums[service]
+        while len(sums) <= minute:
+            from_ms = self.begins_ms + (len(sums) - 1) * MS_PER_MINUTE
+            sums.append(self._plus(service, sums[-1], from_ms, from_ms + MS_PER_MINUTE))
+        from_ms = self.begins_ms + minute * MS_PER_MINUTE
+        return (
+            self._plus(service, sums[minute], from_ms, at_ms) if at_ms > from_ms else sums[minute]
+        )
+
+    def _plus(
+        self, service: str, sums: tuple[float, float], from_ms: int, until_ms: int
+    ) -> tuple[float, float]:
+        """Add what happens between two instants of one minute, in which noise is constant."""
+        per_ms = self.requests_per_second(service, from_ms) / MS_PER_SECOND
+        failing_ms = self.baseline_error_ratio(service, from_ms) * (until_ms - from_ms)
+        failing_ms += SERVICES[service].excess_error_ratio * self._damage.between(from_ms, until_ms)
+        return sums[0] + per_ms * (until_ms - from_ms), sums[1] + per_ms * failing_ms
+
+
+class Damage:
+    """How bad it is, 0 to 1: rises linearly under the bad version and falls after it."""
+
+    def __init__(self, stints: Sequence[Stint], rise_ms: int, fall_ms: int) -> None:
+        level = 0.0
+        knots = [(stints[0].from_ms, level)]
+        for stint in stints:
+            target, full_ms = (1.0, rise_ms) if stint.version == BAD_VERSION else (0.0, fall_ms)
+            reached_ms = stint.from_ms + round(abs(target - level) * full_ms)
+            knots.append((stint.from_ms, level))
+            if reached_ms < stint.until_ms:
+                knots.append((reached_ms, target))
+                level = target
+            else:
+                level += (target - level) * (
+                    (stint.until_ms - stint.from_ms) / (reached_ms - stint.from_ms)
+                )
+        self._times = [at_ms for at_ms, _ in knots]
+        self._levels = [level for _, level in knots]
+        self._areas = [0.0]
+        for index in range(1, len(knots)):
+            width = self._times[index] - self._times[index - 1]
+            mean = (self._levels[index] + self._levels[index - 1]) / 2
+            self._areas.append(self._areas[-1] + width * mean)
+
+    def at(self, at_ms: int) -> float:
+        """Return the level at an instant."""
+        index = bisect_right(self._times, at_ms) - 1
+        if index < 0:
             return 0.0
-        return level * max(0.0, 1.0 - elapsed / self.recovery_seconds)
+        if index + 1 == len(self._times):
+            return self._levels[index]
+        share = (at_ms - self._times[index]) / (self._times[index + 1] - self._times[index])
+        return self._levels[index] + share * (self._levels[index + 1] - self._levels[index])
 
-    def _noise(self, name: str, at: float) -> float:
-        """Return a number from -1 to 1 that only depends on seed, name and minute."""
-        return _hashed(f"{self.seed}/{name}/{int(at // 60)}")
+    def between(self, from_ms: int, until_ms: int) -> float:
+        """Return the integral of the level over an interval, in milliseconds."""
+        return self._area(until_ms) - self._area(from_ms)
 
-
-@lru_cache(maxsize=65_536)
-def _hashed(text: str) -> float:
-    digest = hashlib.blake2b(text.encode(), digest_size=4).digest()
-    return int.from_bytes(digest) / 0x7FFFFFFF - 1.0
+    def _area(self, at_ms: int) -> float:
+        index = bisect_right(self._times, at_ms) - 1
+        if index < 0:
+            return 0.0
+        width = at_ms - self._times[index]
+        return self._areas[index] + width * (self._levels[index] + self.at(at_ms)) / 2

@@ -1,258 +1,292 @@
-"""The part of PromQL that a shop's dashboard needs, evaluated on the model.
+"""The part of PromQL that a shop's dashboard needs: text in, a small tree out.
 
     expr     := term (("+" | "-") term)*
     term     := factor (("*" | "/") factor)*
-    factor   := NUMBER | "(" expr ")" | call | selector
+    factor   := "-" factor | NUMBER | "(" expr ")" | call | sum | selector
     call     := ("rate" | "increase") "(" selector "[" DURATION "]" ")"
-              | "sum" ["by" "(" LABEL ("," LABEL)* ")"] "(" expr ")"
-    selector := METRIC ["{" LABEL "=" STRING ("," LABEL "=" STRING)* "}"]
+    sum      := "sum" [by] "(" expr ")" [by]        with at most one `by`
+    by       := "by" "(" [LABEL ("," LABEL)* [","]] ")"
+    selector := METRIC ["{" [LABEL "=" STRING ("," LABEL "=" STRING)* [","]] "}"]
 
-Everything else is `BadQuery`. Operators match series with equal label sets, as Prometheus does.
+Everything else is `QueryRefused`, never a guess.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
-from examples.incident.shop.model import SERVICES, Shop
+from msgspec import Struct
 
-Labels = tuple[tuple[str, str], ...]
-Vector = dict[Labels, float]
-Value = float | Vector
-Evaluate = Callable[[Shop, float], Value]
+from .times import MS_PER_DAY, parse_duration
+
+EXPRESSION_CHARACTERS_MAX = 4096
+TOKENS_MAX = 256
+DEPTH_MAX = 32
+RANGE_DAYS_MAX = 30
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+(?:\.\d+)?)(?![a-z])|(?P<word>[a-zA-Z_:][a-zA-Z0-9_:]*)"
-    r'|(?P<text>"(?:[^"\\]|\\.)*")|(?P<duration>\[\d+[smhd]\])|(?P<sign>[-+*/(){},=]))'
+    r"""(?P<space>[ \t\r\n]+)
+    |(?P<duration>(?:\d+(?:ms|[smhdw]))+)
+    |(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)(?![A-Za-z0-9_.])
+    |(?P<word>[A-Za-z_:][A-Za-z0-9_:]*)
+    |(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+    |(?P<sign>[-+*/(){}\[\],=])""",
+    re.ASCII | re.VERBOSE,
 )
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-COUNTER = "http_requests_total"
-CODES = ("200", "500")
-GAUGES = ("http_request_duration_seconds_p95", "up")
-EXPRESSION_CHARACTERS_MAX = 2000
-DEPTH_MAX = 30
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+_LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+# Words that PromQL reserves, or functions that this grammar leaves out on purpose.
+_LEFT_OUT = frozenset({
+    "and", "avg", "bool", "bottomk", "by", "count", "group_left", "group_right", "ignoring",
+    "max", "min", "offset", "on", "or", "quantile", "stddev", "stdvar", "topk", "unless", "without",
+})  # fmt: skip
 
 
-class BadQuery(Exception):
-    """The expression is outside of the grammar above."""
+class QueryRefused(Exception):
+    """A query that gets no answer: `kind` is Prometheus' `errorType`, `message` its `error`."""
+
+    def __init__(self, kind: Literal["bad_data", "execution"], message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
 
 
-@dataclass(frozen=True)
-class Selector:
-    """A metric and the label values that it must have."""
+class Number(Struct, frozen=True, kw_only=True):
+    """A scalar."""
+
+    value: float
+
+
+class Selector(Struct, frozen=True, kw_only=True):
+    """A metric and the label values that a series must have; an absent label counts as ""."""
 
     metric: str
-    wanted: Labels
+    wanted: tuple[tuple[str, str], ...]
 
 
-def evaluate(expression: str, shop: Shop, at: float) -> Vector:
-    """Return the instant vector of `expression` at a time. Raises `BadQuery`."""
-    return run(parse(expression), shop, at)
+class Growth(Struct, frozen=True, kw_only=True):
+    """`rate` or `increase` of a counter over the window before an instant."""
+
+    per_second: bool
+    selector: Selector
+    window_ms: int
 
 
-def parse(expression: str) -> Evaluate:
-    """Return the compiled expression. Raises `BadQuery`."""
-    if len(expression) > EXPRESSION_CHARACTERS_MAX:
-        raise BadQuery("expression too long")
-    parser = _Parser(_tokens(expression))
-    parsed = parser.expression(0)
-    parser.expect_end()
-    return parsed
+class Total(Struct, frozen=True, kw_only=True):
+    """`sum`, keeping the labels in `by`."""
+
+    by: frozenset[str]
+    of: "Expression"
 
 
-def run(parsed: Evaluate, shop: Shop, at: float) -> Vector:
-    """Return the value of a compiled expression as an instant vector."""
-    value = parsed(shop, at)
-    return value if isinstance(value, dict) else {(): value}
+class Binary(Struct, frozen=True, kw_only=True):
+    """Arithmetic of two sides."""
+
+    sign: str
+    left: "Expression"
+    right: "Expression"
 
 
-def _tokens(expression: str) -> list[tuple[str, str]]:
-    tokens: list[tuple[str, str]] = []
-    place = 0
-    text = expression.rstrip()
-    while place < len(text):
-        match = _TOKEN.match(text, place)
+Expression: TypeAlias = Number | Selector | Growth | Total | Binary
+
+
+def parse(text: str) -> Expression:
+    """Return the tree of an expression. Raises `QueryRefused` (bad_data)."""
+    if len(text) > EXPRESSION_CHARACTERS_MAX:
+        raise _refused(0, f"more than {EXPRESSION_CHARACTERS_MAX} characters")
+    reader = _Reader(_tokens(text))
+    if reader.kind == "end":
+        raise _refused(0, "no expression found in input")
+    tree = reader.expression(0)
+    if reader.kind != "end":
+        raise reader.unexpected("end of input")
+    return tree
+
+
+def parse_selector(text: str) -> Selector:
+    """Return a plain selector, as `match[]` takes it. Raises `QueryRefused` (bad_data)."""
+    tree = parse(text)
+    if not isinstance(tree, Selector):
+        raise _refused(0, "expected a series selector")
+    return tree
+
+
+def is_scalar(tree: Expression) -> bool:
+    """Say whether an expression has no series at all, only a number."""
+    match tree:
+        case Number():
+            return True
+        case Binary(left=left, right=right):
+            return is_scalar(left) and is_scalar(right)
+        case _:
+            return False
+
+
+def count_leaves(tree: Expression) -> int:
+    """Return how many numbers, selectors and growths an expression has: the work of one instant."""
+    match tree:
+        case Total(of=of):
+            return count_leaves(of)
+        case Binary(left=left, right=right):
+            return count_leaves(left) + count_leaves(right)
+        case _:
+            return 1
+
+
+class _Token(Struct, frozen=True):
+    kind: str
+    text: str
+    at: int
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens: list[_Token] = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
         if match is None:
-            raise BadQuery(f"unexpected character at position {place}")
+            raise _refused(at, f"unexpected character {text[at]!r}")
         kind = str(match.lastgroup)
-        tokens.append((kind, match.group(kind)))
-        place = match.end()
-    return tokens
+        if kind != "space":
+            tokens.append(_Token(kind, match.group(), at))
+        at = match.end()
+    if len(tokens) > TOKENS_MAX:
+        raise _refused(0, f"more than {TOKENS_MAX} tokens")
+    return [*tokens, _Token("end", "", len(text))]
 
 
-class _Parser:
-    def __init__(self, tokens: list[tuple[str, str]]) -> None:
+class _Reader:
+    """Recursive descent over the tokens; the last token is always `end`."""
+
+    def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
         self._place = 0
 
-    def expect_end(self) -> None:
-        if self._place != len(self._tokens):
-            raise BadQuery(f"unexpected {self._tokens[self._place][1]!r}")
+    @property
+    def kind(self) -> str:
+        return self._tokens[self._place].kind
 
-    def expression(self, depth: int) -> Evaluate:
-        if depth > DEPTH_MAX:
-            raise BadQuery("nested too deeply")
+    def unexpected(self, wanted: str) -> QueryRefused:
+        token = self._tokens[self._place]
+        found = repr(token.text) if token.text else "end of input"
+        return _refused(token.at, f"unexpected {found}, expected {wanted}")
+
+    def expression(self, depth: int) -> Expression:
         left = self._term(depth)
-        while self._peek("+") or self._peek("-"):
-            left = _operate(self._take()[1], left, self._term(depth))
+        while (sign := self._sign("+", "-")) is not None:
+            left = Binary(sign=sign, left=left, right=self._term(depth))
         return left
 
-    def _term(self, depth: int) -> Evaluate:
+    def _term(self, depth: int) -> Expression:
         left = self._factor(depth)
-        while self._peek("*") or self._peek("/"):
-            left = _operate(self._take()[1], left, self._factor(depth))
+        while (sign := self._sign("*", "/")) is not None:
+            left = Binary(sign=sign, left=left, right=self._factor(depth))
         return left
 
-    def _factor(self, depth: int) -> Evaluate:
-        kind, text = self._take()
-        if kind == "number":
-            number = float(text)
-            return lambda _shop, _at: number
-        if text == "(":
+    def _factor(self, depth: int) -> Expression:
+        if depth > DEPTH_MAX:
+            raise _refused(self._tokens[self._place].at, f"nested deeper than {DEPTH_MAX}")
+        if self._sign("-") is not None:
+            inner = self._factor(depth + 1)
+            return Binary(sign="*", left=Number(value=-1.0), right=inner)
+        if self._sign("(") is not None:
             inner = self.expression(depth + 1)
             self._need(")")
             return inner
-        if kind != "word":
-            raise BadQuery(f"unexpected {text!r}")
-        if text in {"rate", "increase"} and self._peek("("):
-            return self._range_function(text)
-        if text == "sum":
-            return self._sum(depth)
-        selector = self._selector(text)
-        return lambda shop, at: _instant(selector, shop, at)
+        if self.kind == "number":
+            return Number(value=float(self._take("number")))
+        name = self._take("word", "a number, a metric, rate, increase or sum")
+        following = self._tokens[self._place].text
+        if name in {"rate", "increase"} and following == "(":
+            return self._growth(per_second=name == "rate")
+        if name == "sum" and following in {"(", "by"}:
+            return self._total(depth)
+        if name in _LEFT_OUT or following == "(":
+            self._place -= 1
+            raise self.unexpected("rate, increase or sum: nothing else is supported here")
+        return self._selector(name)
 
-    def _range_function(self, name: str) -> Evaluate:
+    def _growth(self, *, per_second: bool) -> Growth:
         self._need("(")
-        selector = self._selector(self._take()[1])
-        kind, text = self._take()
-        if kind != "duration":
-            raise BadQuery("expected a range such as [5m]")
+        selector = self._selector(self._take("word", "a metric"))
+        self._need("[")
+        window_at = self._tokens[self._place].at
+        text = self._take("duration", "a duration such as 5m")
+        try:
+            window_ms = parse_duration(text)
+        except ValueError as error:
+            raise _refused(window_at, str(error)) from None
+        if not 0 < window_ms <= RANGE_DAYS_MAX * MS_PER_DAY:
+            raise _refused(window_at, f"a range must be above 0 and at most {RANGE_DAYS_MAX}d")
+        self._need("]")
         self._need(")")
-        span = int(text[1:-2]) * _UNITS[text[-2]]
-        if span <= 0 or selector.metric != COUNTER:
-            raise BadQuery(f"{name} needs a positive range of {COUNTER}")
-        divisor = span if name == "rate" else 1
-        return lambda shop, at: {
-            labels: shop.increase(dict(labels)["service"], dict(labels)["code"], at - span, at)
-            / divisor
-            for labels in _labels(selector, shop, at)
-        }
+        return Growth(per_second=per_second, selector=selector, window_ms=window_ms)
 
-    def _sum(self, depth: int) -> Evaluate:
-        by: tuple[str, ...] = ()
-        if self._peek("by"):
-            self._take()
-            self._need("(")
-            names = [self._take()[1]]
-            while self._peek(","):
-                self._take()
-                names.append(self._take()[1])
-            self._need(")")
-            by = tuple(names)
+    def _total(self, depth: int) -> Total:
+        by = self._by()
         self._need("(")
-        inner = self.expression(depth + 1)
+        of_at = self._tokens[self._place].at
+        of = self.expression(depth + 1)
         self._need(")")
-        return lambda shop, at: _sum(inner(shop, at), by)
+        if is_scalar(of):
+            message = "expected type instant vector in aggregation expression, got scalar"
+            raise _refused(of_at, message)
+        if by is None:
+            by = self._by()
+        return Total(by=by or frozenset(), of=of)
+
+    def _by(self) -> frozenset[str] | None:
+        if self._tokens[self._place].text != "by":
+            return None
+        self._place += 1
+        self._need("(")
+        labels: set[str] = set()
+        while self._sign(")") is None:
+            labels.add(self._label())
+            if self._sign(",") is None:
+                self._need(")")
+                break
+        return frozenset(labels)
 
     def _selector(self, metric: str) -> Selector:
         wanted: list[tuple[str, str]] = []
-        if self._peek("{"):
-            self._take()
-            while not self._peek("}"):
-                label = self._take()[1]
+        if self._sign("{") is not None:
+            while self._sign("}") is None:
+                label = self._label()
                 self._need("=")
-                kind, text = self._take()
-                if kind != "text":
-                    raise BadQuery("expected a quoted label value")
-                wanted.append((label, re.sub(r"\\(.)", r"\1", text[1:-1])))
-                if not self._peek(","):
+                wanted.append((label, _unquoted(self._take("string", "a quoted label value"))))
+                if self._sign(",") is None:
+                    self._need("}")
                     break
-                self._take()
-            self._need("}")
-        return Selector(metric, tuple(wanted))
+        return Selector(metric=metric, wanted=tuple(wanted))
 
-    def _peek(self, text: str) -> bool:
-        return self._place < len(self._tokens) and self._tokens[self._place][1] == text
-
-    def _take(self) -> tuple[str, str]:
-        if self._place >= len(self._tokens):
-            raise BadQuery("unexpected end of input")
+    def _label(self) -> str:
+        token = self._tokens[self._place]
+        if token.kind != "word" or not _LABEL.fullmatch(token.text):
+            raise self.unexpected("a label name")
         self._place += 1
-        return self._tokens[self._place - 1]
+        return token.text
 
-    def _need(self, text: str) -> None:
-        found = self._take()[1]
-        if found != text:
-            raise BadQuery(f"expected {text!r}, found {found!r}")
+    def _sign(self, *signs: str) -> str | None:
+        token = self._tokens[self._place]
+        if token.kind != "sign" or token.text not in signs:
+            return None
+        self._place += 1
+        return token.text
 
+    def _need(self, sign: str) -> None:
+        if self._sign(sign) is None:
+            raise self.unexpected(repr(sign))
 
-def _instant(selector: Selector, shop: Shop, at: float) -> Vector:
-    return {
-        labels: _value(selector.metric, labels, shop, at) for labels in _labels(selector, shop, at)
-    }
-
-
-def _labels(selector: Selector, shop: Shop, at: float) -> list[Labels]:
-    """Return the label sets that match, without computing a value."""
-    found: list[Labels] = []
-    for service in SERVICES:
-        if selector.metric == COUNTER:
-            found += [(("code", code), ("service", service)) for code in CODES]
-        elif selector.metric == "deployed_version_info":
-            found.append((("service", service), ("version", shop.version(service, at))))
-        elif selector.metric in GAUGES:
-            found.append((("service", service),))
-    return [labels for labels in found if _matches(labels, selector)]
+    def _take(self, kind: str, wanted: str = "") -> str:
+        if self.kind != kind:
+            raise self.unexpected(wanted)
+        self._place += 1
+        return self._tokens[self._place - 1].text
 
 
-def _value(metric: str, labels: Labels, shop: Shop, at: float) -> float:
-    named = dict(labels)
-    if metric == COUNTER:
-        return shop.counted(named["service"], named["code"], at)
-    if metric == "http_request_duration_seconds_p95":
-        return shop.latency_p95(named["service"], at)
-    return 1.0
+def _unquoted(text: str) -> str:
+    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text[1:-1])
 
 
-def _matches(labels: Labels, selector: Selector) -> bool:
-    have = dict(labels)
-    return all(have.get(name, "") == value for name, value in selector.wanted)
-
-
-def _sum(value: Value, by: tuple[str, ...]) -> Value:
-    if not isinstance(value, dict):
-        raise BadQuery("sum needs a vector")
-    totals: Vector = {}
-    for labels, number in value.items():
-        kept = tuple(pair for pair in labels if pair[0] in by)
-        totals[kept] = totals.get(kept, 0.0) + number
-    return totals
-
-
-def _operate(sign: str, left: Evaluate, right: Evaluate) -> Evaluate:
-    def apply(a: float, b: float) -> float:
-        if sign == "+":
-            return a + b
-        if sign == "-":
-            return a - b
-        if sign == "*":
-            return a * b
-        return a / b if b else float("nan")
-
-    def combined(shop: Shop, at: float) -> Value:
-        a, b = left(shop, at), right(shop, at)
-        if isinstance(a, dict) and isinstance(b, dict):
-            return {labels: apply(a[labels], b[labels]) for labels in a if labels in b}
-        if isinstance(a, dict):
-            return {labels: apply(number, _scalar(b)) for labels, number in a.items()}
-        if isinstance(b, dict):
-            return {labels: apply(a, number) for labels, number in b.items()}
-        return apply(a, b)
-
-    return combined
-
-
-def _scalar(value: Value) -> float:
-    if isinstance(value, dict):
-        raise BadQuery("expected a number")
-    return value
+def _refused(at: int, what: str) -> QueryRefused:
+    return QueryRefused("bad_data", f'invalid parameter "query": 1:{at + 1}: parse error: {what}')
