@@ -12,6 +12,7 @@ import time
 from importlib import resources
 from pathlib import Path
 
+import uvloop
 from msgspec import Struct
 
 from aegis.bootstrap.profiles import bench_settings
@@ -132,4 +133,4 @@ def _bytes_written() -> int:
 if __name__ == "__main__":
     store, agent, concurrency, tasks = sys.argv[1:5]
     given = Load(store=store, agent=agent, concurrency=int(concurrency), tasks=int(tasks))
-    sys.stdout.write(json.dumps(asyncio.run(measure(given))) + "\n")
+    sys.stdout.write(json.dumps(uvloop.run(measure(given))) + "\n")

@@ -56,9 +56,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
         await self.store.close()
 
 
-async def open_runtime(
-    settings: Settings, watch: Callable[[Task], None] | None = None
-) -> Runtime:
+async def open_runtime(settings: Settings, watch: Callable[[Task], None] | None = None) -> Runtime:
     """Build and open everything. Raises `ConfigurationError`, `StoreUnavailable`.
 
     `watch` is told of every task row after its commit, on the event loop.

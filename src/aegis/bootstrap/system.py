@@ -1,14 +1,13 @@
 """The real clock and the real identifiers."""
 
 import os
-import secrets
+import random
 import threading
 import time
 
 from aegis.domain.micros import Micros
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_CHARACTERS = 26
 _RANDOM_BITS = 74
 _COUNTER_BITS = 6
 
@@ -29,31 +28,33 @@ class SystemClock:
 class SystemIds:
     """`Ids` of this process: 54 bits of microseconds, then random bits; never going backwards.
 
-    Two ids of one process sort in the order in which they were made.
+    Two ids of one process sort in the order in which they were made. Ids are no secrets: who may
+    see a task is decided by its owner, so the generator is seeded once instead of asking the
+    system for every id.
     """
 
     def __init__(self) -> None:
+        self._bits = random.Random(os.urandom(32)).getrandbits  # noqa: S311 - see above
         self._last = 0
         self._lock = threading.Lock()
 
     def new(self, prefix: str) -> str:
         """See `Ids.new`."""
-        stamp = (time.time_ns() // 1_000) << _RANDOM_BITS
-        candidate = stamp | int.from_bytes(os.urandom(9)) << 2
+        candidate = (time.time_ns() // 1_000) << _RANDOM_BITS | self._bits(_RANDOM_BITS)
         with self._lock:
             if candidate <= self._last:
-                candidate = self._last + 1 + secrets.randbelow(1 << _COUNTER_BITS)
+                candidate = self._last + 1 + self._bits(_COUNTER_BITS)
             self._last = candidate
         return f"{prefix}_{_base32(candidate)}"
 
     def random(self) -> str:
         """See `Ids.random`."""
-        return os.urandom(16).hex()
+        return f"{self._bits(128):032x}"
+
+
+_PAIRS = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
 
 
 def _base32(value: int) -> str:
-    characters: list[str] = []
-    for _ in range(_CHARACTERS):
-        characters.append(_ALPHABET[value & 31])
-        value >>= 5
-    return "".join(reversed(characters))
+    pairs = [_PAIRS[(value >> shift) & 1023] for shift in range(120, -1, -10)]
+    return "".join(pairs)

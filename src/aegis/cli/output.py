@@ -17,16 +17,22 @@ STYLES = {
     "PENDING": "dim",
 }
 CONTENT_CHARACTERS_MAX = 160
+PIPED_COLUMNS = 4096
+"""Lines stay whole where no terminal wraps them."""
 
 
 def result_console() -> Console:
     """Return the console for results."""
-    return Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(
+        file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS
+    )
 
 
 def progress_console() -> Console:
     """Return the console for progress."""
-    return Console(file=sys.stderr, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return Console(
+        file=sys.stderr, highlight=False, width=None if sys.stderr.isatty() else PIPED_COLUMNS
+    )
 
 
 def print_json(value: object) -> None:

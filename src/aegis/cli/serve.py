@@ -1,12 +1,12 @@
 """`aegis serve`: the HTTP API and, unless told otherwise, a worker."""
 
-import asyncio
 import logging
 import os
 import secrets
 import sys
 
 import click
+import uvloop
 from msgspec import structs
 
 from aegis.bootstrap.serving import serve_runtime
@@ -30,7 +30,7 @@ def command(host: str | None, port: int | None, no_worker: bool, demo: bool) -> 
         settings = structs.replace(settings, demo_token=secrets.token_urlsafe(24))
         click.echo(f"demo token: {settings.demo_token}", err=True)
     server = settings.configuration.server
-    asyncio.run(
+    uvloop.run(
         serve_runtime(
             settings,
             host=host or server.host,

@@ -16,6 +16,8 @@ from aegis.tools.tool import Observation, ToolFailed
 
 OUTPUT_BYTES_MAX = 4 * 1024 * 1024
 
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _STABLE_WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")

@@ -17,6 +17,7 @@ KEEP_ALIVE_SECONDS = 15
 HEAD_SECONDS_MAX = 10.0
 """How long a client may take for the request line and headers."""
 HEAD_BYTES_MAX = 16 * 1024
+PORT_MAX = 65_535
 CONNECTIONS_MAX = 800
 """Below the usual limit of 1,024 open files, so that the store always gets one."""
 
@@ -142,10 +143,12 @@ async def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    if not 0 <= port <= PORT_MAX:
+        raise ConfigurationError(f"port {port} does not exist: choose 0 to {PORT_MAX} with --port")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=512)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise ConfigurationError(
             f"cannot listen on {host!r} port {port}: choose another with --host and --port"
         ) from error

@@ -91,28 +91,33 @@ class Worker:
             await asyncio.wait([*loops, stopped])
 
     async def _take(self) -> None:
-        """Fill free slots: hints first, and a sweep whenever it is due."""
+        """Fill free slots: hints first, one sweep per interval, and more while a sweep finds work.
+
+        Hints go before a backlog, because a swept task may just be the next hint; the interval goes
+        before hints, because a stream of hints must not starve a lease that has run out.
+        """
         clock, sweep = self._parts.clock, self._parts.limits.sweep_micros
         next_sweep = clock.boottime()
+        backlog = False
         while True:
             await self._slots.acquire()
-            hint: str | None = None
             try:
                 wait = next_sweep - clock.boottime()
-                if wait > 0:
-                    hint = await self._parts.dispatch.next(wait)
+                hint = await self._parts.dispatch.next(0 if backlog else wait) if wait > 0 else None
                 if hint is not None:
                     self._serve(self._claim_and_run(hint))
                     continue
                 claim = await self._claim(None)
-                if claim is None:
-                    next_sweep = clock.boottime() + sweep
-                    self._slots.release()
-                else:
-                    self._serve(self._run(claim))
             except BaseException:
                 self._slots.release()
                 raise
+            backlog = claim is not None
+            if wait <= 0 or not backlog:
+                next_sweep = clock.boottime() + sweep
+            if claim is None:
+                self._slots.release()
+            else:
+                self._serve(self._run(claim))
 
     def _serve(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

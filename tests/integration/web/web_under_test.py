@@ -193,6 +193,11 @@ class OpenStream:
     def headers(self) -> dict[str, str]:
         return {name.decode(): text.decode() for name, text in self.start["headers"]}
 
+    @property
+    def pending(self) -> list[Json]:
+        """What was sent and not read yet."""
+        return [self._messages.get_nowait() for _ in range(self._messages.qsize())]
+
     async def frame(self) -> bytes | None:
         """Return the next chunk as it was sent, None at the end."""
         message = await self._messages.get()

@@ -33,6 +33,8 @@ class InProcessDispatch:
         """See `Dispatch.next`. A cancelled wait loses no id."""
         if self._ids:
             return self._ids.popleft()
+        if timeout_micros <= 0:
+            return None
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:

@@ -70,6 +70,7 @@ class SqliteStore:
         self._writer_agents = Agents()
         self._reader_agents = Agents()
         self._claimed: dict[tuple[str, int], TaskSnapshot] = {}
+        self._agents_asked: tuple[Collection[str], str] = ((), "[]")
         self._connections: list[sqlite3.Connection] = []
         self._writer: Lane[Batch] | None = None
         self._reader: Lane[Batch] | None = None
@@ -151,7 +152,7 @@ class SqliteStore:
         wanted = leasing.Wanted(
             owner=owner,
             lease_micros=lease_micros,
-            agents=json.dumps(sorted(agents)),
+            agents=self._names(agents),
             task_id=task_id,
             send_deadline=self._clock.boottime() + lease_micros,
         )
@@ -164,6 +165,11 @@ class SqliteStore:
         self._claimed[claim.task_id, claim.epoch] = snapshot
         self._on_commit(snapshot.task)
         return claim
+
+    def _names(self, agents: Collection[str]) -> str:
+        if self._agents_asked[0] is not agents:
+            self._agents_asked = (agents, json.dumps(sorted(agents)))
+        return self._agents_asked[1]
 
     async def renew(self, claims: Sequence[Claim], lease_micros: Micros) -> Sequence[Claim | None]:
         """See `TaskLeases.renew`; it goes before everything that waits."""
