@@ -50,11 +50,12 @@ _BODY: dict[str, Any] = {
                     "required": ["agent", "prompt"],
                     "additionalProperties": False,
                     "properties": {
-                        "agent": {"type": "string"},
+                        "agent": {"type": "string", "pattern": r"^[^\u0000]*$"},
                         "prompt": {
                             "type": "string",
                             "minLength": 1,
                             "maxLength": PROMPT_CODE_POINTS_MAX,
+                            "pattern": r"^[^\u0000]*[^\s\u0000][^\u0000]*$",
                         },
                     },
                 }
@@ -176,7 +177,9 @@ async def follow_task(
     request: Request,
     caller: Caller,
     task_id: TaskId,
-    last_event_id: Annotated[str | None, Header()] = None,
+    last_event_id: Annotated[
+        str, Header(json_schema_extra={"pattern": f"^[0-9]{{0,{CURSOR_DIGITS_MAX}}}$"})
+    ] = "",
 ) -> Response:
     """Replay the task's events after `Last-Event-ID`, then follow them to the last.
 
@@ -209,10 +212,10 @@ def _printable(text: str | None) -> str | None:
     return text
 
 
-def _cursor(header: str | None) -> int:
-    if header is None or not header.strip():
-        return 0
+def _cursor(header: str) -> int:
     text = header.strip()
+    if not text:
+        return 0
     if not (text.isascii() and text.isdigit() and len(text) <= CURSOR_DIGITS_MAX):
         raise Refused("INVALID_REQUEST", "Last-Event-ID must be a sequence number", status=400)
     return int(text)
