@@ -25,7 +25,7 @@ UP = "up"
 METRICS = (VERSION_INFO, LATENCY, COUNTER, UP)
 CODES = ("200", "500")
 STALE_MS = 5 * MS_PER_MINUTE
-LEAVES_MAX = 50_000
+LEAVES_MAX = 25_000
 
 
 def evaluate(tree: Expression, world: World, at_ms: int) -> float | Vector:
