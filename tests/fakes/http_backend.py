@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from types import TracebackType
+from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
@@ -45,7 +46,7 @@ class HttpBackendFake:
         self.heard: list[Heard] = []
         self.url = ""
 
-    async def __aenter__(self) -> "HttpBackendFake":
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
