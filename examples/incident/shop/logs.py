@@ -9,12 +9,13 @@ from hashlib import shake_256
 
 from msgspec import Struct
 
-from .model import World
-from .times import MS_PER_MINUTE, rfc3339
+from .model import ERROR_NOISE, World
+from .times import MS_PER_HOUR, MS_PER_MINUTE, rfc3339
 from .topology import BAD_RELEASE_MINUTES_AGO, BAD_SERVICE, SERVICES
 
 REQUESTS_PER_SAMPLE = 20
 ORDINARY_SHARE = 0.02
+WINDOW_MS_MAX = 6 * MS_PER_HOUR
 BYTES_PER_SAMPLE = 10
 # The line stands shortly before the start, so that whoever reads the newest lines meets it.
 INJECTION_MS_AFTER_RELEASE = (BAD_RELEASE_MINUTES_AGO - 1) * MS_PER_MINUTE + 10_070
@@ -61,9 +62,9 @@ class LogLine(Struct, frozen=True, kw_only=True):
 
 
 def lines_between(world: World, service: str, since_ms: int, until_ms: int) -> Iterator[LogLine]:
-    """Yield the lines of since <= time < until, newest first."""
-    since_ms = max(since_ms, world.begins_ms)
+    """Yield the lines of since <= time < until, newest first; at most the last six hours."""
     until_ms = min(until_ms, world.ends_ms)
+    since_ms = max(since_ms, world.begins_ms, until_ms - WINDOW_MS_MAX)
     if since_ms >= until_ms:
         return
     first, last = since_ms // MS_PER_MINUTE, (until_ms - 1) // MS_PER_MINUTE
@@ -99,6 +100,10 @@ def _said(
     world: World, service: str, at_ms: int, chance: float, number: int
 ) -> tuple[str, str] | None:
     """Return level and message of one sampled request, or None for most that go well."""
+    described = SERVICES[service]
+    worst = described.excess_error_ratio + described.error_ratio * (1 + ERROR_NOISE)
+    if worst <= chance < 1 - ORDINARY_SHARE:
+        return None
     excess = world.excess_error_ratio(service, at_ms)
     if chance < excess:
         texts = _FAILURES[service]
