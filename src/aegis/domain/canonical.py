@@ -32,6 +32,8 @@ def canonical_json(value: object) -> str:
         # For such values the encoder of the standard library writes the very same bytes, in C.
         return _PLAIN.encode(value)
     try:
+        if _holds_a_large_integer(value):
+            raise NotCanonical("the value holds an integer beyond 2^53-1, spelled as a fraction")
         return rfc8785.dumps(cast("Any", value)).decode("utf-8")
     except (rfc8785.CanonicalizationError, UnicodeError) as error:
         raise NotCanonical("the value has no canonical JSON form (RFC 8785)") from error
@@ -72,6 +74,17 @@ def _is_plain(value: object, depth: int) -> bool:
     if kind is list and depth:
         return all(_is_plain(member, depth - 1) for member in cast("list[object]", value))
     return kind is bool or value is None
+
+
+def _holds_a_large_integer(value: object) -> bool:
+    """Whether a float in `value` would be written as an integer that no reader need keep."""
+    if isinstance(value, float):
+        return value.is_integer() and abs(value) > _INTEGER_MAX
+    if isinstance(value, dict):
+        return any(map(_holds_a_large_integer, cast("dict[object, object]", value).values()))
+    if isinstance(value, list | tuple):
+        return any(map(_holds_a_large_integer, cast("list[object]", value)))
+    return False
 
 
 def _nesting(text: str) -> int:

@@ -1,8 +1,10 @@
 """Declaring a tool: one decorator on a Python function, its schema from hints and docstring."""
 
+import copy
 import inspect
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -128,15 +130,10 @@ def _read_signature(
             f"tool {label!r} has a type hint that names nothing importable"
         ) from error
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    defaults: dict[str, object] = {}
     info_parameter: str | None = None
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
-            raise ConfigurationError(f"tool {label!r} must name its parameters, not use *, ** or /")
-        if parameter.name not in hints:
-            raise ConfigurationError(
-                f"tool {label!r} needs a type hint for parameter {parameter.name!r}"
-            )
-        hint = hints[parameter.name]
+        hint = _hint_of(label, parameter, hints)
         if hint is ToolCallInfo and info_parameter is None:
             info_parameter = parameter.name
         elif _mentions_info(hint):
@@ -147,27 +144,48 @@ def _read_signature(
         elif parameter.default is parameter.empty:
             fields.append((parameter.name, hint))
         else:
-            _check_default(label, parameter.name, hint, parameter.default)
-            fields.append((parameter.name, hint, parameter.default))
-    arguments, schema = _object_schema(label, fields, described)
+            defaults[parameter.name] = _plain_default(
+                label, parameter.name, hint, parameter.default
+            )
+            # A copy for each call: what one call does to its list, no other sees.
+            fresh = msgspec.field(default_factory=partial(copy.deepcopy, parameter.default))
+            fields.append((parameter.name, hint, fresh))
+    arguments, schema = _object_schema(label, fields)
+    for name, rule in schema["properties"].items():
+        if name in defaults:
+            rule["default"] = defaults[name]
+        if name in described:
+            rule["description"] = described[name]
     return _Signature(arguments=arguments, schema=schema, info_parameter=info_parameter)
+
+
+def _hint_of(label: str, parameter: inspect.Parameter, hints: dict[str, Any]) -> Any:
+    if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
+        raise ConfigurationError(f"tool {label!r} must name its parameters, not use *, ** or /")
+    if parameter.name not in hints:
+        raise ConfigurationError(
+            f"tool {label!r} needs a type hint for parameter {parameter.name!r}"
+        )
+    return hints[parameter.name]
 
 
 def _mentions_info(hint: Any) -> bool:
     return hint is ToolCallInfo or any(_mentions_info(part) for part in get_args(hint))
 
 
-def _check_default(label: str, parameter: str, hint: Any, default: object) -> None:
+def _plain_default(label: str, parameter: str, hint: Any, default: object) -> object:
     try:
-        msgspec.convert(msgspec.to_builtins(default), hint)
+        plain = msgspec.to_builtins(default, str_keys=True)
+        msgspec.convert(plain, hint)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
             f"tool {label!r}: the default of parameter {parameter!r} does not fit its type hint"
         ) from error
+    return plain
 
 
 def _object_schema(
-    label: str, fields: list[tuple[str, Any] | tuple[str, Any, Any]], described: dict[str, str]
+    label: str, fields: list[tuple[str, Any] | tuple[str, Any, Any]]
 ) -> tuple[type[Struct], dict[str, Any]]:
     try:
         arguments = msgspec.defstruct(
@@ -186,9 +204,6 @@ def _object_schema(
         if "properties" in record:
             # A member that no hint names would be shown and hashed, and then dropped.
             record.setdefault("additionalProperties", False)
-    for parameter, text in described.items():
-        if parameter in schema["properties"]:
-            schema["properties"][parameter]["description"] = text
     if components:
         schema["$defs"] = components
     return arguments, schema

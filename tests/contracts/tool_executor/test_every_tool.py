@@ -143,9 +143,7 @@ async def test_no_strict_json_object_is_an_invalid_decision(
 
 async def test_a_tool_that_the_agent_does_not_list_is_denied(bench: Bench, sample: Sample) -> None:
     others = [name for name in bench.names if name != sample.name]
-    refused = await bench.assess(
-        sample.name, json.dumps(sample.good), bench.context(tools=others)
-    )
+    refused = await bench.assess(sample.name, json.dumps(sample.good), bench.context(tools=others))
     assert isinstance(refused, RefusedCall)
     assert refused.reason is ReasonCode.TOOL_DENIED
     assert bench.policy.asked == []

@@ -34,19 +34,21 @@ def writer(runs: Runs) -> ToolFake:
 
 
 class Gate:
-    """A tool's inside that waits until the test opens it, and says how many wait."""
+    """A tool's inside that waits until the test opens it; `full` is set once `expected` wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int = 1) -> None:
+        self.full = asyncio.Event()
+        self._expected = expected
         self.open = asyncio.Event()
         self.waiting = 0
         self.waiting_most = 0
         self.stopped = 0
-        self.began = asyncio.Event()
 
     async def run(self, _arguments: dict[str, object], _info: ToolCallInfo) -> object:
         self.waiting += 1
         self.waiting_most = max(self.waiting, self.waiting_most)
-        self.began.set()
+        if self.waiting == self._expected:
+            self.full.set()
         try:
             await self.open.wait()
         except asyncio.CancelledError:
@@ -58,12 +60,11 @@ class Gate:
 
 
 async def test_reads_run_side_by_side_up_to_the_bound() -> None:
-    gate = Gate()
+    gate = Gate(READS_AT_ONCE_MAX)
     bench = Bench([ToolFake(gate.run)])
     calls = [await bench.plan("look", call_id=f"1.{index}") for index in range(11)]
     batch = asyncio.ensure_future(bench.execute(*calls))
-    while gate.waiting < READS_AT_ONCE_MAX:
-        await asyncio.sleep(0)
+    await gate.full.wait()
     gate.open.set()
     results = await batch
     assert gate.waiting_most == READS_AT_ONCE_MAX
@@ -109,12 +110,11 @@ async def test_a_batch_has_one_deadline_also_for_those_that_wait_their_turn() ->
 
 @pytest.mark.parametrize("count", [1, 2])
 async def test_cancelling_stops_reads_and_goes_on_outwards(count: int) -> None:
-    gate = Gate()
+    gate = Gate(count)
     bench = Bench([ToolFake(gate.run)])
     calls = [await bench.plan("look", call_id=f"1.{index}") for index in range(count)]
     batch = asyncio.ensure_future(bench.execute(*calls))
-    while gate.waiting < count:
-        await asyncio.sleep(0)
+    await gate.full.wait()
     batch.cancel()
     with pytest.raises(asyncio.CancelledError):
         await batch
@@ -237,7 +237,7 @@ async def test_a_write_in_flight_is_not_torn_down_by_a_cancel() -> None:
     bench = Bench([writer(gate.run)])
     call = await bench.plan("change")
     waiting = asyncio.ensure_future(bench.execute(call))
-    await gate.began.wait()
+    await gate.full.wait()
     # When whoever awaits it is cancelled
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -258,7 +258,7 @@ async def test_a_write_that_nobody_awaits_still_ends_within_its_own_time() -> No
     call = await bench.plan("change")
     context = bench.context(timeout_seconds=0.05)
     waiting = asyncio.ensure_future(bench.execute(call, context=context))
-    await gate.began.wait()
+    await gate.full.wait()
     waiting.cancel()
     (sending,) = bench.executor._sending
     result = await sending

@@ -118,11 +118,12 @@ class MetricsTool:
         if reply.get("status") != "success":
             kind = str(reply.get("errorType"))
             raise ToolFailed(kind if kind in _SAFE_ERRORS else f"http_{status}")
-        data = cast("dict[str, Any]", reply.get("data") or {})
-        warnings = cast("list[str]", reply.get("warnings") or [])
+        data = _members(reply.get("data"))
+        warnings = reply.get("warnings")
+        warnings = cast("list[str]", warnings) if isinstance(warnings, list) else []
         kind, result = data.get("resultType"), data.get("result")
         if kind in {"vector", "matrix"} and isinstance(result, list):
-            return cast("list[dict[str, Any]]", result), warnings
+            return [_members(item) for item in cast("list[object]", result)], warnings
         if kind in {"scalar", "string"} and isinstance(result, list):
             return [{"metric": {}, "value": result}], warnings
         raise ToolFailed("backend_sent_no_prometheus_reply")
@@ -149,7 +150,7 @@ def read_series(item: dict[str, Any]) -> dict[str, object]:
     try:
         pairs: Sequence[Any] = item["values"] if "values" in item else [item["value"]]
         points = [(float(pair[0]), _number(str(pair[1]))) for pair in pairs]
-        labels = {str(key): str(value) for key, value in item["metric"].items()}
+        labels = {key: str(value) for key, value in _members(item["metric"]).items()}
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise ToolFailed("backend_sent_no_prometheus_reply") from error
     values = [value for _, value in points if value is not None]
@@ -163,6 +164,12 @@ def read_series(item: dict[str, Any]) -> dict[str, object]:
             "mean": math.fsum(values) / len(values),
         }
     return {"labels": labels, "summary": summary, "points": [list(point) for point in points]}
+
+
+def _members(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ToolFailed("backend_sent_no_prometheus_reply")
+    return cast("dict[str, Any]", value)
 
 
 def _number(text: str) -> float | None:
