@@ -47,8 +47,7 @@ class DyingStore:
         return getattr(self._store, name)
 
     async def claim(self, *given):
-        claim = await self._write(lambda: self._store.claim(*given), counts=given[3] is not None)
-        return claim
+        return await self._write(lambda: self._store.claim(*given), counts=given[3] is not None)
 
     async def commit(self, claim, change):
         return await self._write(lambda: self._store.commit(claim, change), counts=True)
@@ -94,11 +93,11 @@ async def play(world: World, agent: str, at: int | None, side: str):
         if dying.dead and second is None:
             await first.kill()
             second = start(world.worker(concurrency=1))
-        if agent == "fault-slow" and snapshot.calls and not cancelled:
-            # Cancelled in the middle of the second model call, once the first result is there.
-            if snapshot.calls[0].state.value == "SUCCEEDED":
-                cancelled = True
-                assert (await world.cancel(task_id)).outcome == "cancelled"
+        first_result = snapshot.calls and snapshot.calls[0].state.value == "SUCCEEDED"
+        if agent == "fault-slow" and first_result and not cancelled:
+            # In the middle of the second model call.
+            cancelled = True
+            assert (await world.cancel(task_id)).outcome == "cancelled"
         await asyncio.sleep(0.1)
     await (second or first).drain()
     return await world.show(task_id), await world.journal(task_id), dying

@@ -1,11 +1,23 @@
 """Rules for text that is stored: what every engine can hold, and where to cut."""
 
+import re
+
+_ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
 
 def is_storable(text: str) -> bool:
     """Whether every engine can store `text`: no NUL and no lone surrogate."""
     if "\x00" in text:
         return False
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def is_storable_json(text: str) -> bool:
+    """Whether every engine can store the JSON document `text`: no NUL in it, escaped or not.
+
+    Six characters that only look like an escaped NUL, within a string, are no NUL.
+    """
+    return is_storable(text) and not ("u0000" in text and _ESCAPED_NUL.search(text))
 
 
 def cut_to_bytes(text: str, size_bytes_max: int) -> str:

@@ -6,7 +6,7 @@ import re
 from aegis.domain.canonical import sha256_hex
 from aegis.domain.evidence import Evidence, EvidenceStatus, Trust
 from aegis.domain.reason import ReasonCode
-from aegis.domain.text import cut_to_bytes
+from aegis.domain.text import cut_to_bytes, is_storable_json
 from aegis.domain.tool_call import PlannedCall
 from aegis.ports.blobs import Blobs
 from aegis.ports.clock import Clock
@@ -16,11 +16,8 @@ from aegis.tools.tool import Observation, ToolFailed
 
 OUTPUT_BYTES_MAX = 4 * 1024 * 1024
 
-_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _STABLE_WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Recorder:
@@ -108,8 +105,7 @@ def as_text(content: object, size_bytes_max: int = OUTPUT_BYTES_MAX) -> tuple[st
             text = _JSON.encode(content)
         except (TypeError, ValueError, RecursionError) as error:
             raise ToolFailed("unstorable_result") from error
-        # A line that quotes the six characters of the escape is fine; the character itself is not.
-        if "\\u0000" in text and _ESCAPED_NUL.search(text):
+        if not is_storable_json(text):
             raise ToolFailed("unstorable_result")
     if len(text) > size_bytes_max:
         raise ToolFailed("result_too_large")

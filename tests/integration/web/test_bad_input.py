@@ -127,18 +127,18 @@ async def test_8192_bytes_are_accepted_and_one_more_is_413(web: Web):
 
 
 async def test_a_body_without_a_length_is_cut_off_while_it_streams(web: Web):
-    # Given a client that would send for ever
+    # Given a client that sends far more than the limit, in pieces
     sent = 0
 
-    async def endless() -> AsyncIterator[bytes]:
+    async def long() -> AsyncIterator[bytes]:
         nonlocal sent
-        while True:
+        for _ in range(1000):
             sent += 1024
             yield b" " * 1024
 
-    # When it sends to the real server's application
+    # When the application reads it
     async with web.client() as client:
-        response = await client.post("/api/v1/tasks", content=endless(), headers=JSON)
+        response = await client.post("/api/v1/tasks", content=long(), headers=JSON)
 
     # Then it was read no further than the limit
     assert response.status_code == 413

@@ -237,6 +237,20 @@ async def test_a_client_that_leaves_frees_its_subscription_and_not_the_task(web:
         assert (await client.get(f"/api/v1/tasks/{task_id}")).json()["state"] == "PENDING"
 
 
+async def test_a_slow_client_that_leaves_in_the_middle_frees_its_subscription(web: Web):
+    # Given a reader so slow that the stream waits for it
+    task_id, _ = await web.observed()
+    path = f"/api/v1/tasks/{task_id}/events"
+
+    async with OpenStream(web.app, path, AUTHORIZED, unread_max=1) as opened:
+        await opened.frame()
+        assert web.feed.readers == 1
+        # When it goes away
+        await opened.leave()
+        # Then nothing is kept, not even until the next collection of garbage
+        assert web.feed.readers == 0
+
+
 async def test_a_server_that_stops_ends_its_streams_without_a_last_event(web: Web):
     # Given a client that follows a live task on a real server
     task_id = await web.created()

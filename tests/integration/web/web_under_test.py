@@ -154,11 +154,21 @@ async def served(web: Web, app: Any = None) -> AsyncGenerator[int]:
 
 
 class OpenStream:
-    """A request to the application whose response is read while it is still being made."""
+    """A request to the application whose response is read while it is still being made.
 
-    def __init__(self, app: Callable[..., Any], path: str, headers: Mapping[str, str]) -> None:
+    With `unread_max` the application must wait once so many messages were not read.
+    """
+
+    def __init__(
+        self,
+        app: Callable[..., Any],
+        path: str,
+        headers: Mapping[str, str],
+        unread_max: int = 0,
+    ) -> None:
         self._app = app
-        self._messages: asyncio.Queue[Json] = asyncio.Queue()
+        self._messages: asyncio.Queue[Json] = asyncio.Queue(unread_max)
+        self._ended = False
         self._gone = asyncio.Event()
         self._asked = itertools.count()
         self._scope = {
@@ -199,9 +209,12 @@ class OpenStream:
         return [self._messages.get_nowait() for _ in range(self._messages.qsize())]
 
     async def frame(self) -> bytes | None:
-        """Return the next chunk as it was sent, None at the end."""
+        """Return the next chunk as it was sent, None at the end and after it."""
+        if self._ended:
+            return None
         message = await self._messages.get()
-        return message["body"] if message.get("more_body") else None
+        self._ended = not message.get("more_body")
+        return None if self._ended else message["body"]
 
     async def rest(self) -> bytes:
         """Return everything up to the end."""

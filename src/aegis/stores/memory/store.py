@@ -23,6 +23,7 @@ from aegis.domain.errors import (
     LostClaim,
     NotFound,
     QueueFull,
+    StoreUnavailable,
 )
 from aegis.domain.evidence import Evidence
 from aegis.domain.micros import Micros
@@ -39,7 +40,7 @@ from aegis.domain.taking import (
     released,
 )
 from aegis.domain.task import FORMAT_VERSION, Task
-from aegis.domain.text import is_storable
+from aegis.domain.text import is_storable, is_storable_json
 from aegis.domain.tool import Effect
 from aegis.domain.tool_call import CallState
 from aegis.ports.clock import Clock
@@ -82,6 +83,7 @@ class LateFact(Struct, frozen=True, kw_only=True):
     """A write's result that came after the claim was lost."""
 
     task_id: str
+    change_id: str
     entry: CallFinished
     evidence: Evidence | None
 
@@ -100,6 +102,7 @@ class MemoryStore:
         self._keys: dict[tuple[str, str, str, str], _Key] = {}
         self._blobs: dict[tuple[str, str], bytes] = {}
         self._tombstones: dict[str, Principal] = {}
+        self._evidence_ids: set[str] = set()
         self._largest_now: Micros = 0
         self.late_facts: list[LateFact] = []
 
@@ -122,6 +125,8 @@ class MemoryStore:
                 if kept.body_hash != key.body_hash:
                     raise IdempotencyKeyReused("this Idempotency-Key was used with another body")
                 return Added(task=kept.task, replayed=True)
+        if task.id in self._rows:
+            raise StoreUnavailable("a task of this id exists already")
         self._admit(now)
         if not is_storable(task.prompt) or (key is not None and not is_storable(key.key)):
             raise InvalidRequest("the text holds a NUL or a lone surrogate, which cannot be stored")
@@ -146,7 +151,7 @@ class MemoryStore:
         task = task_after(change, now)
         after = snapshot_after(change, task)
         if row is None or not self._may_commit(row, claim, change, now):
-            if row is not None and row.task.last_change_id == change.id:
+            if row is not None and _is_what_was_written(row.task, change):
                 return snapshot_after(change, row.task)
             self._keep_late_facts(change, after)
             raise LostClaim("the claim on the task no longer holds")
@@ -307,6 +312,10 @@ class MemoryStore:
         self, row: _Row, task: Task, entries: Sequence[Entry], evidence: Sequence[Evidence]
     ) -> None:
         """Build the new row aside and swap it in: the only place where a task changes."""
+        for item in evidence:
+            _check_storable(item)
+            if item.id in self._evidence_ids:
+                raise StoreUnavailable("evidence of this id exists already")
         new = structs.replace(
             row,
             task=task,
@@ -314,23 +323,29 @@ class MemoryStore:
             evidence=(*row.evidence, *evidence),
         )
         self._rows[task.id] = new
+        self._evidence_ids.update(item.id for item in evidence)
         self._on_commit(task)
 
     def _may_commit(self, row: _Row, claim: Claim, change: TaskChange, now: Micros) -> bool:
         leased = not change.needs_lease or (row.lease_expires_at or 0) > now
-        return _holds(row, claim) and row.task.version == change.base.task.version and leased
+        same = (row.task.id, row.task.version) == (change.base.task.id, change.base.task.version)
+        return _holds(row, claim) and same and leased
 
     def _keep_late_facts(self, change: TaskChange, after: TaskSnapshot) -> None:
         writes = {record.call.id for record in after.calls if record.call.effect is Effect.WRITE}
         evidence = {item.id: item for item in change.evidence}
+        known = {(fact.task_id, fact.entry.call_id, fact.change_id) for fact in self.late_facts}
         self.late_facts += [
             LateFact(
                 task_id=change.base.task.id,
+                change_id=change.id,
                 entry=entry,
                 evidence=evidence.get(entry.evidence_id or ""),
             )
             for entry in change.entries
-            if isinstance(entry, CallFinished) and entry.call_id in writes
+            if isinstance(entry, CallFinished)
+            and entry.call_id in writes
+            and (change.base.task.id, entry.call_id, change.id) not in known
         ]
 
     def _due(self, now: Micros, agents: Collection[str], task_id: str | None) -> _Row | None:
@@ -392,9 +407,21 @@ class MemoryStore:
             and all(record.state is not CallState.IN_DOUBT for record in row.snapshot.calls)
         )
         for task_id in prunable[:PRUNED_AT_ONCE_MAX]:
-            self._tombstones[task_id] = self._rows.pop(task_id).task.principal
+            row = self._rows.pop(task_id)
+            self._tombstones[task_id] = row.task.principal
+            self._evidence_ids.difference_update(item.id for item in row.evidence)
         while len(self._tombstones) > TOMBSTONES_PER_STORED * self._limits.stored_max:
             self._tombstones.pop(next(iter(self._tombstones)))
+
+
+def _is_what_was_written(stored: Task, change: TaskChange) -> bool:
+    """Whether `stored` is the very row that `change` made, and nobody has written since."""
+    base = change.base.task
+    return (stored.id, stored.last_change_id, stored.version) == (
+        base.id,
+        change.id,
+        base.version + 1,
+    )
 
 
 def _holds(row: _Row, claim: Claim) -> bool:
@@ -423,10 +450,10 @@ def _appended(
     return (*journal, *added)
 
 
-def _check_storable(entry: Entry) -> None:
+def _check_storable(record: Entry | Evidence) -> None:
     try:
-        text = msgspec.json.encode(entry).decode()
+        text = msgspec.json.encode(record).decode()
     except (UnicodeError, ValueError) as error:
         raise InvalidRequest("the record holds text that cannot be stored") from error
-    if "\\u0000" in text:
+    if not is_storable_json(text):
         raise InvalidRequest("the record holds a NUL, which cannot be stored")

@@ -1,6 +1,5 @@
 """Records to columns and back. Only msgspec; the same text on every engine."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from aegis.domain.principal import Principal
 from aegis.domain.reason import ReasonCode
 from aegis.domain.state import TaskState
 from aegis.domain.task import Task
-from aegis.domain.text import is_storable
+from aegis.domain.text import is_storable, is_storable_json
 
 _encoder = msgspec.json.Encoder()
 _usage = msgspec.json.Decoder(Usage)
@@ -35,7 +34,7 @@ def encode(record: object) -> str:
         text = _encoder.encode(record).decode()
     except (UnicodeError, ValueError) as error:
         raise InvalidRequest("the record holds text that cannot be stored") from error
-    if "\\u0000" in text and not is_storable(json.dumps(json.loads(text), ensure_ascii=False)):
+    if not is_storable_json(text):
         raise InvalidRequest("the record holds a NUL, which cannot be stored")
     return text
 

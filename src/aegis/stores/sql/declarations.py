@@ -103,6 +103,7 @@ _open_write = (
         ~sa.select(sa.literal_column("1"))
         .where(_finished.c.task_id == _started.c.task_id)
         .where(_fact(_finished, "type") == "call.finished")
+        .where(_fact(_finished, "state") != "IN_DOUBT")
         .where(_fact(_finished, "call_id") == _fact(_started, "call_id"))
         .exists()
     )

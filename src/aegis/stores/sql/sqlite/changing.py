@@ -38,7 +38,7 @@ def add(
     limits: ServerLimits,
     known: set[tuple[str, str]],
 ) -> Added:
-    """See `TaskRepository.add`. `known` holds the agent blobs that are surely stored."""
+    """See `TaskRepository.add`. `known` holds the agent blobs that are surely committed."""
     if key is not None:
         replayed = _replay(batch, new.task.principal, key)
         if replayed is not None:
@@ -49,7 +49,6 @@ def add(
     digest, body = codec.agent_to_blob(new.agent)
     if (task.principal.tenant, digest) not in known:
         _put_blob(batch, task.principal.tenant, digest, body)
-        known.add((task.principal.tenant, digest))
     append(batch, task.id, task.last_seq, (TaskCreated(),))
     if key is not None:
         _keep_key(batch, task, key)
@@ -61,6 +60,8 @@ def add(
 def commit(batch: Batch, claim: Claim, change: TaskChange) -> TaskSnapshot:
     """See `TaskRepository.commit`."""
     base = change.base.task
+    if claim.task_id != base.id:
+        raise LostClaim("the claim is on another task")
     task = task_after(change, batch.now)
     after = snapshot_after(change, task)
     in_doubt = task.state in TERMINAL_STATES and has_doubt(after)
@@ -133,7 +134,8 @@ def _explain_lost(batch: Batch, change: TaskChange, after: TaskSnapshot) -> Task
     rows = batch.rows(sql.TASK_READ, {"task_id": change.base.task.id})
     if rows:
         stored = codec.task_from_row(rows[0])
-        if stored.last_change_id == change.id:
+        written = (change.id, change.base.task.version + 1)
+        if (stored.last_change_id, stored.version) == written:
             return snapshot_after(change, stored)
     lost = LostClaim("the claim on the task no longer holds")
     kept = _keep_late_facts(batch, change, after)
@@ -161,6 +163,7 @@ def _keep_late_facts(batch: Batch, change: TaskChange, after: TaskSnapshot) -> b
 
 
 def _replay(batch: Batch, principal: Principal, key: IdempotencyKey) -> Added | None:
+    codec.storable(key.key)
     rows = batch.rows(
         sql.KEY_READ,
         {
@@ -189,7 +192,7 @@ def _keep_key(batch: Batch, task: Task, key: IdempotencyKey) -> None:
                 "tenant": task.principal.tenant,
                 "subject": task.principal.subject,
                 "route": key.route,
-                "key": codec.storable(key.key),
+                "key": key.key,
                 "body_hash": key.body_hash,
                 "task_id": task.id,
                 "response": codec.encode(task),

@@ -18,6 +18,7 @@ from aegis.domain.principal import Principal
 from aegis.domain.server_limits import ServerLimits
 from aegis.domain.snapshot import TaskSnapshot
 from aegis.domain.task import Task
+from aegis.domain.text import is_storable
 from aegis.ports.clock import Clock
 from aegis.ports.ids import Ids
 from aegis.ports.task_repository import Added, Cancelled, IdempotencyKey, NewTask
@@ -117,6 +118,7 @@ class SqliteStore:
             lambda batch: changing.add(batch, new, key, self._limits, self._known_agents)
         )
         if not added.replayed:
+            self._known_agents.add((new.task.principal.tenant, new.task.agent_digest))
             self._on_commit(added.task)
         return added
 
@@ -137,11 +139,13 @@ class SqliteStore:
 
     async def cancel(self, principal: Principal, task_id: str) -> Cancelled:
         """See `TaskRepository.cancel`."""
+        task_id = _storable_id(task_id)
         change_id = self._ids.random()
         cancelled = await self._writing.submit(
             lambda batch: changing.cancel(batch, self._writer_agents, principal, task_id, change_id)
         )
         if cancelled.outcome == "cancelled":
+            self._claimed.pop((task_id, cancelled.snapshot.task.epoch - 1), None)
             self._on_commit(cancelled.snapshot.task)
         return cancelled
 
@@ -201,6 +205,7 @@ class SqliteStore:
 
     async def get(self, principal: Principal, task_id: str) -> TaskSnapshot:
         """See `TaskViews.get`."""
+        task_id = _storable_id(task_id)
         return await self._reads.submit(
             lambda batch: reading.get(batch, self._reader_agents, principal, task_id)
         )
@@ -213,12 +218,14 @@ class SqliteStore:
         self, principal: Principal, task_id: str, after_seq: int, count_max: int
     ) -> Sequence[JournalEntry]:
         """See `TaskViews.entries`."""
+        task_id = _storable_id(task_id)
         return await self._reads.submit(
             lambda batch: reading.entries(batch, principal, task_id, after_seq, count_max)
         )
 
     async def evidence(self, principal: Principal, evidence_id: str) -> Evidence:
         """See `TaskViews.evidence`."""
+        evidence_id = _storable_id(evidence_id)
         return await self._reads.submit(
             lambda batch: reading.evidence(batch, principal, evidence_id)
         )
@@ -241,6 +248,7 @@ class SqliteStore:
 
     async def fetch(self, tenant: str, digest: str) -> bytes:
         """See `Blobs.fetch`."""
+        digest = _storable_id(digest)
         rows = await self._reads.submit(
             lambda batch: batch.rows(sql.BLOB_READ, {"tenant": tenant, "digest": digest})
         )
@@ -251,3 +259,10 @@ class SqliteStore:
     async def ping(self) -> None:
         """Write nothing, durably: raises `StoreUnavailable` unless the store takes writes."""
         await self._writing.submit(lambda _batch: None)
+
+
+def _storable_id(text: str) -> str:
+    """Return an id that SQLite can look for. Raises `NotFound` for one that cannot exist."""
+    if not is_storable(text):
+        raise NotFound("there is nothing of this id")
+    return text
