@@ -251,6 +251,20 @@ async def test_a_slow_client_that_leaves_in_the_middle_frees_its_subscription(we
         assert web.feed.readers == 0
 
 
+async def test_a_client_that_stops_reading_is_dropped(
+    web: Web, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(task_events, "SEND_SECONDS_MAX", 0.01)
+    task_id, _ = await web.observed()
+    path = f"/api/v1/tasks/{task_id}/events"
+
+    async with OpenStream(web.app, path, AUTHORIZED, unread_max=1) as opened:
+        assert opened.task is not None
+        await opened.task
+        assert web.feed.readers == 0
+    assert caplog.records == []
+
+
 async def test_a_server_that_stops_ends_its_streams_without_a_last_event(web: Web):
     # Given a client that follows a live task on a real server
     task_id = await web.created()

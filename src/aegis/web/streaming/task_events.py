@@ -1,11 +1,13 @@
 """Server-sent events of one task: rows are replayed, then followed, strictly in sequence."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from aegis.domain.entry import JournalEntry
 from aegis.domain.errors import AegisError, Gone
@@ -20,6 +22,8 @@ PAGE_ENTRIES_MAX = 100
 POLL_MICROS: Micros = 1 * MICROS_PER_SECOND
 """Streams work without any hint, only slower: rows are read this often."""
 POLLS_PER_HEARTBEAT = 15
+SEND_SECONDS_MAX = 30.0
+"""How long a reader may leave a frame in the buffers before it counts as gone."""
 
 
 class EventStream(StreamingResponse):
@@ -33,8 +37,16 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the frames; whatever happens, the subscription behind them is closed after."""
+
+        async def send_in_time(message: Message) -> None:
+            try:
+                async with asyncio.timeout(SEND_SECONDS_MAX):
+                    await send(message)
+            except TimeoutError:
+                raise ClientDisconnect from None
+
         try:
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, send_in_time)
         finally:
             await self._frames.aclose()
 
