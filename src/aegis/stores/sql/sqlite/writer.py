@@ -131,7 +131,7 @@ class GroupCommit:
                 job.value = job.run(batch)
             except Kept as kept:
                 job.error = kept.error
-            except Exception as error:
+            except Exception as error:  # whatever one change raises, its siblings commit
                 if not connection.in_transaction:
                     # The engine ended the transaction by itself: every change is unknown.
                     raise
