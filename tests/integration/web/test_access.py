@@ -1,5 +1,6 @@
 """Who may ask what: every route declares its action (I18), and no id of another one opens (I17)."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -9,7 +10,6 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from aegis.domain.errors import ConfigurationError
 from aegis.domain.principal import Principal
-from aegis.domain.server_limits import ServerLimits
 from aegis.web.actions import PUBLIC, Caller, action_of, needs
 from aegis.web.app import ROUTERS, make_app
 from tests.integration.web.web_under_test import (
@@ -25,7 +25,7 @@ from tests.integration.web.web_under_test import (
 )
 
 ROUTES: list[APIRoute] = [
-    route for route in make_app(Web(ServerLimits()).parts).routes if isinstance(route, APIRoute)
+    route for route in make_app(Web().parts).routes if isinstance(route, APIRoute)
 ]
 WITH_IDS = [
     (route.path, method) for route in ROUTES if "{" in route.path for method in route.methods or ()
@@ -38,6 +38,11 @@ GUARDED = [
 ]
 PUBLIC_PATHS = {"/healthz", "/readyz", "/metrics", "/api/v1/openapi.json"}
 CHANGES = {"tasks:create", "tasks:cancel"}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return None if request.param == "memory" else tmp_path / "aegis.db"
 
 
 def test_the_matrix_covers_every_route_that_takes_an_id():

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,11 @@ from tests.contracts.stores.stores_under_test import READ
 from tests.integration.web.web_under_test import ALICE, OpenStream, Web, frames_of, served
 
 AUTHORIZED = {"Authorization": "Bearer token-of-alice"}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return None if request.param == "memory" else tmp_path / "aegis.db"
 
 
 def stream(web: Web, task_id: str, after: str | None = None, app: object = None) -> OpenStream:

@@ -1,6 +1,7 @@
 """The task routes as a caller sees them: create, read, list, cancel, evidence, keys (I15)."""
 
 import asyncio
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,6 +16,11 @@ from tests.contracts.stores.stores_under_test import AGENT
 from tests.integration.web.web_under_test import ALICE, BOB, BODY, Web
 
 KEY = {"Idempotency-Key": "one"}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return None if request.param == "memory" else tmp_path / "aegis.db"
 
 
 async def test_create_answers_202_with_the_pending_task_and_where_it_is(web: Web):

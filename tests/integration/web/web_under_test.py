@@ -1,10 +1,11 @@
-"""The HTTP door over the memory store, with words for asking it as different callers."""
+"""The HTTP door over a real store, with words for asking it as different callers."""
 
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 import httpx2
 import msgspec
@@ -18,6 +19,7 @@ from aegis.domain.server_limits import ServerLimits
 from aegis.domain.task import Task
 from aegis.ports.health import HealthReport
 from aegis.stores.memory.store import MemoryStore
+from aegis.stores.sql.sqlite.store import SqliteSettings, SqliteStore
 from aegis.use_cases.cancel_task import TaskCancellation
 from aegis.use_cases.create_task import TaskCreation
 from aegis.use_cases.use_cases import UseCases
@@ -25,6 +27,7 @@ from aegis.web.app import make_app
 from aegis.web.parts import WebParts
 from aegis.web.server import serve
 from tests.contracts.stores.stores_under_test import AGENT, READ, World
+from tests.contracts.stores.stores_under_test import Store as ContractStore
 from tests.fakes.clock import ManualClock
 from tests.fakes.ids import SequentialIds
 
@@ -47,6 +50,18 @@ BODY = {"agent": AGENT.name, "prompt": "Why?"}
 Json = dict[str, Any]
 
 
+class Store(ContractStore, Protocol):
+    """Every task port, with a life of its own."""
+
+    async def open(self) -> None:
+        """Make it ready."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
 class FixedHealth:
     """`Health` that says what the test set."""
 
@@ -61,15 +76,14 @@ class FixedHealth:
 class Web:
     """An application and all that stands behind it."""
 
-    def __init__(self, limits: ServerLimits) -> None:
+    def __init__(self, limits: ServerLimits | None = None, database: Path | None = None) -> None:
+        limits = limits or ServerLimits()
         self.clock = ManualClock()
         self.ids = SequentialIds()
         self.feed = InProcessFeed()
         self.health = FixedHealth()
         self.stopping = asyncio.Event()
-        self.store = MemoryStore(
-            clock=self.clock, ids=self.ids, limits=limits, on_commit=self._on_commit
-        )
+        self.store: Store = self._store(limits, database)
         self.world = World(self.store, self.clock, self.ids, limits, [], list)
         self.signalled: list[str] = []
         creation = TaskCreation(
@@ -127,6 +141,18 @@ class Web:
         snapshot = await self.store.commit(claim, self.world.result(snapshot, READ))
         snapshot = await self.store.commit(claim, self.world.end(snapshot))
         return snapshot.task.id, snapshot.evidence[0].id
+
+    def _store(self, limits: ServerLimits, database: Path | None) -> Store:
+        """Return a store that is not open yet; memory needs no opening."""
+        surroundings = {
+            "clock": self.clock,
+            "ids": self.ids,
+            "limits": limits,
+            "on_commit": self._on_commit,
+        }
+        if database is None:
+            return MemoryStore(**surroundings)
+        return SqliteStore(SqliteSettings(path=database), **surroundings)
 
     def _on_commit(self, task: Task) -> None:
         self.feed.publish(task.id)
