@@ -57,3 +57,17 @@ def test_the_nesting_bound_counts_depth_and_not_brackets() -> None:
     with pytest.raises(NotCanonical, match="nests deeper"):
         strict_json("[" + deepest + "]")
     assert canonical_json(strict_json(deepest)) == deepest
+
+
+def test_brackets_inside_of_strings_do_not_nest() -> None:
+    tricky = json.dumps(['\\"' + "[" * 100, '"]"', "\\"])
+    assert strict_json(tricky) == json.loads(tricky)
+    with pytest.raises(NotCanonical, match="nests deeper"):
+        strict_json('["\\\\","\\"",' + "[" * 100 + "]" * 101)
+
+
+def test_a_value_that_nests_without_end_is_refused() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    with pytest.raises(NotCanonical, match="nested too deeply"):
+        canonical_json(endless)

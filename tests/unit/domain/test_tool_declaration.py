@@ -32,7 +32,7 @@ def schema_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 def test_every_hint_becomes_its_schema() -> None:
     @tool()
-    async def look(  # noqa: PLR0917 - the hints are what is tested
+    async def look(
         service: str,
         count: Annotated[int, Meta(ge=1, le=9)],
         ratio: float = 0.5,

@@ -253,6 +253,8 @@ async def test_a_cut_for_the_model_takes_points_and_never_the_facts(shop: Shop) 
         (matrix({"metric": {}, "values": 3}), "backend_sent_no_prometheus_reply"),
         (as_json({"status": "success", "data": {"resultType": "matrix", "result": [3]}}),
          "backend_sent_no_prometheus_reply"),
+        (as_json({"status": "success", "data": {"resultType": "streams", "result": []}}),
+         "backend_sent_no_prometheus_reply"),
         (matrix({"metric": {}, "histograms": []}), "native_histogram_not_supported"),
         (Answer(body=b"x" * (RESPONSE_BYTES_MAX + 1)), "response_too_large"),
         (Answer(body=b"[" * 200_000), "backend_sent_no_json"),

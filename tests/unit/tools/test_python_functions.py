@@ -189,3 +189,29 @@ def test_a_function_that_was_not_declared_is_refused() -> None:
 
     with pytest.raises(ConfigurationError, match="'plain' is not declared"):
         PythonFunction(plain)
+
+
+def test_a_thread_that_outlives_its_loop_ends_quietly() -> None:
+    release = threading.Event()
+    threads: list[threading.Thread] = []
+
+    @tool()
+    def stuck() -> str:
+        """Wait."""
+        threads.append(threading.current_thread())
+        release.wait()
+        return "late"
+
+    async def main() -> None:
+        bench = Bench([PythonFunction(stuck)])
+        result = await bench.run("stuck", context=bench.context(timeout_seconds=0.05))
+        assert result.error is ReasonCode.TOOL_TIMEOUT
+
+    # Given a loop that has ended while a call of it still runs
+    asyncio.run(main())
+    # When the call ends, then its thread ends too, with nothing to tell
+    release.set()
+    for thread in threads:
+        assert thread.daemon
+        thread.join(timeout=30)
+        assert not thread.is_alive()

@@ -14,6 +14,8 @@ from aegis.domain.errors import ConfigurationError
 from aegis.domain.text import is_storable
 from aegis.tools.registry import (
     ARGUMENTS_BYTES_MAX,
+    DEFAULTS_DEPTH_MAX,
+    REMEMBERED_CHARACTERS_MAX,
     REMEMBERED_MAX,
     InvalidArguments,
     Registered,
@@ -148,7 +150,9 @@ def test_what_is_remembered_is_bounded() -> None:
     tool = registered()
     for number in range(3 * REMEMBERED_MAX):
         tool.canonical(f'{{"window_minutes":{number}}}')
+    tool.canonical('{"note":"' + "x" * REMEMBERED_CHARACTERS_MAX + '"}')
     assert len(tool._reproduced) <= REMEMBERED_MAX
+    assert max(map(len, tool._reproduced)) <= REMEMBERED_CHARACTERS_MAX
 
 
 @pytest.mark.parametrize(
@@ -189,3 +193,10 @@ def test_what_a_refused_call_is_remembered_by_can_be_stored(arguments: str) -> N
 )
 def test_a_refused_call_keeps_what_the_model_wrote(arguments: str, kept: str) -> None:
     assert canonical_or_raw(arguments) == kept
+
+
+def test_a_record_that_holds_itself_gets_defaults_to_a_bounded_depth() -> None:
+    deep = '{"filter":' + '{"inner":' * 20 + "{}" + "}" * 20 + "}"
+    filled = registered().canonical(deep)
+    assert 1 <= filled.count('"level":"error"') <= DEFAULTS_DEPTH_MAX
+    assert registered().canonical(filled) == filled
