@@ -216,7 +216,9 @@ def fail(
 
 
 def _replied(move: AskModel, reply: ModelReply) -> ModelReplied:
-    return ModelReplied(step=move.step, text=reply.text, usage=reply.usage, attempts=reply.attempts)
+    # A refused reply is journalled too, but never text that an engine could not store.
+    text = cut_to_bytes(reply.text, TEXT_CODE_POINTS_MAX) if is_storable(reply.text) else ""
+    return ModelReplied(step=move.step, text=text, usage=reply.usage, attempts=reply.attempts)
 
 
 def _finished(result: ToolResult) -> CallFinished:

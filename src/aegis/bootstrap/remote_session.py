@@ -13,6 +13,7 @@ from aegis.domain.event import LAST_EVENT_TYPES
 REQUEST_SECONDS_MAX = 30.0
 RECONNECTS_MAX = 10
 HTTP_ERROR_MIN = 400
+HTTP_NO_CONTENT = 204
 
 Json = dict[str, Any]
 
@@ -23,6 +24,10 @@ class ServerRefused(AegisError):
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
         self.__dict__["code"] = code
+
+
+class _NothingFollows(Exception):
+    """The server says that the reader has seen the last event already."""
 
 
 class RemoteSession:
@@ -47,6 +52,8 @@ class RemoteSession:
                         return
             except httpx2.HTTPError:
                 continue
+            except _NothingFollows:
+                return
         raise StoreUnavailable("the event stream was cut too often; ask for the task instead")
 
     async def show(self, task_id: str) -> Json:
@@ -89,6 +96,8 @@ class RemoteSession:
         ) as response:
             if response.status_code >= HTTP_ERROR_MIN:
                 _read(response.status_code, await response.aread())
+            if response.status_code == HTTP_NO_CONTENT:
+                raise _NothingFollows
             fields: dict[str, str] = {}
             async for line in response.aiter_lines():
                 if line:

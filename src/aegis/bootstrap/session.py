@@ -85,6 +85,7 @@ class LocalSession:
         """See `Session.events`."""
         subscription = self._runtime.feed.subscribe(task_id)
         try:
+            ended = (await self._runtime.store.get(LOCAL_PRINCIPAL, task_id)).task.finished_at
             while True:
                 entries = await self._runtime.store.entries(
                     LOCAL_PRINCIPAL, task_id, after, PAGE_ENTRIES_MAX
@@ -100,6 +101,8 @@ class LocalSession:
                     }
                     if event.type in LAST_EVENT_TYPES:
                         return
+                if ended is not None and not entries:
+                    return
                 if len(entries) < PAGE_ENTRIES_MAX:
                     await subscription.wait(POLL_MICROS)
         finally:
