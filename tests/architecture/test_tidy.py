@@ -56,7 +56,7 @@ def long_functions(files=FILES, limit=FUNCTION_LINES_MAX):
         f"{name_of(path)}:{node.name}"
         for path in files
         for node in functions(path)
-        if node.end_lineno - node.lineno + 1 > limit
+        if (node.end_lineno or 0) - node.lineno + 1 > limit
     }
 
 

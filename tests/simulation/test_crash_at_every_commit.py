@@ -8,6 +8,7 @@ import asyncio
 
 import pytest
 
+from aegis.domain.entry import ModelReplied
 from aegis.domain.errors import StoreUnavailable
 from tests.fakes.virtual_loop import VirtualLoop, run_virtual
 from tests.simulation.world import World, start
@@ -150,7 +151,7 @@ def test_a_crash_at_any_commit_ends_in_the_same_state(tmp_path, scenario, store_
             kinds = [type(item.entry).__name__ for item in journal]
             terminal = [kind for kind in kinds if kind in ENDINGS]
             assert terminal == kinds[-1:], (at, side, kinds)
-            steps = [item.entry.step for item in journal if hasattr(item.entry, "step")]
+            steps = [item.entry.step for item in journal if isinstance(item.entry, ModelReplied)]
             assert steps == sorted(set(steps)), "a recorded step was repeated"
     assert died == 2 * counted.writes, "every crash really happened"
 

@@ -221,6 +221,6 @@ def test_no_sequence_of_steps_breaks_an_invariant(machine):
             stateful_step_count=30,
             deadline=None,
             derandomize=True,
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
         ),
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -65,8 +66,9 @@ class World:
         writer = open_writer(folder / "sim.db", "OFF")
         reader = open_reader(folder / "sim.db")
         store._connections = [writer, reader]
-        store._writer = InlineLane(GroupCommit(writer, self.clock).process)
-        store._reader = InlineLane(Reading(reader).process)
+        inside: Any = store
+        inside._writer = InlineLane(GroupCommit(writer, self.clock).process)
+        inside._reader = InlineLane(Reading(reader).process)
         return store
 
     def _on_commit(self, task) -> None:

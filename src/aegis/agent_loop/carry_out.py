@@ -28,6 +28,7 @@ from aegis.domain.model import ModelFailed, ModelReply
 from aegis.domain.reason import ReasonCode
 from aegis.domain.snapshot import TaskSnapshot
 from aegis.domain.state import TaskState
+from aegis.domain.text import cut_to_bytes, is_storable
 from aegis.domain.tool import Effect
 from aegis.domain.tool_call import CallState, ProposedCall, idempotency_key
 from aegis.domain.tool_result import ToolResult

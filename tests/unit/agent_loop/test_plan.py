@@ -1,5 +1,7 @@
 """The checks of a whole reply before any call of it starts: repeat, budget, authorization."""
 
+from typing import Any
+
 from aegis.agent_loop.plan import plan_calls
 from aegis.domain.reason import ReasonCode
 from aegis.domain.tool import Effect
@@ -11,7 +13,7 @@ def allowed(arguments="{}", name="read", effect=Effect.READ):
     return AssessedCall(name=name, arguments=arguments, effect=effect, tool_hash="hash")
 
 
-def denied(arguments="{}", reason=ReasonCode.TOOL_DENIED):
+def denied(arguments="{}", reason: Any = ReasonCode.TOOL_DENIED):
     return RefusedCall(name="read", arguments=arguments, reason=reason)
 
 

@@ -39,7 +39,9 @@ def test_instructions_prompt_and_results_stand_in_their_places():
 def test_a_cut_result_says_so():
     cut = evidence("ev_1", content="abc", truncated=True, size_bytes=900)
     request = build(record("1.0", CallState.SUCCEEDED, evidence_id="ev_1"), items=[cut])
-    assert request.messages[-1].content == "abc\n[cut: the first 3 of 900 bytes are shown]"
+    last = request.messages[-1]
+    assert isinstance(last, ToolMessage)
+    assert last.content == "abc\n[cut: the first 3 of 900 bytes are shown]"
 
 
 def test_a_call_without_a_result_tells_what_happened_to_it():
@@ -49,7 +51,7 @@ def test_a_call_without_a_result_tells_what_happened_to_it():
         record("1.1", CallState.INTERRUPTED),
         items=[failed],
     )
-    told = [json.loads(message.content) for message in request.messages[2:]]
+    told = [json.loads(m.content) for m in request.messages if isinstance(m, ToolMessage)]
     assert told[0] == {
         "state": "FAILED",
         "error": "TOOL_TIMEOUT",
