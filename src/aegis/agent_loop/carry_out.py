@@ -6,6 +6,7 @@ from typing import assert_never
 from msgspec import structs
 
 from aegis.agent_loop.conclude import (
+    TEXT_CODE_POINTS_MAX,
     Answer,
     Calls,
     Refused,
