@@ -9,7 +9,11 @@ def is_storable(text: str) -> bool:
     """Whether every engine can store `text`: no NUL and no lone surrogate."""
     if "\x00" in text:
         return False
-    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_storable_json(text: str) -> bool:

@@ -4,6 +4,7 @@ Proved here: strictness of the JSON, defaults (nested ones too), the size bound,
 validity, and that what a refused call is remembered by can always be stored.
 """
 
+import asyncio
 import json
 
 import pytest
@@ -23,6 +24,7 @@ from aegis.tools.registry import (
     canonical_or_raw,
 )
 from tests.contracts.tool_executor.executor_under_test import ToolFake, returning
+from tests.fakes.http_backend import HttpBackendFake, as_json
 
 SCHEMA = json.dumps(
     {
@@ -160,13 +162,22 @@ def test_what_is_remembered_is_bounded() -> None:
     [
         '{"type":"array"}',
         '{"type":"object","properties":{"a":{"type":"nonsense"}}}',
-        '{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:9/schema.json"}}}',
     ],
-    ids=["no object", "invalid", "would have to be fetched"],
+    ids=["no object", "invalid"],
 )
 def test_a_tool_with_another_kind_of_schema_is_refused_at_start(schema: str) -> None:
     with pytest.raises(ConfigurationError, match="'look'"):
         registered(schema)
+
+
+async def test_a_schema_that_would_have_to_be_fetched_is_refused_and_not_fetched() -> None:
+    async with HttpBackendFake(lambda _heard: as_json({"type": "string"})) as elsewhere:
+        schema = json.dumps(
+            {"type": "object", "properties": {"a": {"$ref": elsewhere.url + "/schema.json"}}}
+        )
+        with pytest.raises(ConfigurationError, match="'look'"):
+            await asyncio.to_thread(registered, schema)
+        assert elsewhere.heard == []
 
 
 def test_a_name_is_declared_once() -> None:
