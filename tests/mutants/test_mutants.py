@@ -113,7 +113,7 @@ MUTANTS = [
         "domain/taking.py",
         "epoch=task.epoch + 1,\n        attempt",
         "epoch=max(1, task.epoch),\n        attempt",
-        "tests/simulation/test_task_life_cycle.py",
+        f"{STORES}/test_leases.py::test_a_takeover_adds_attempt_time_and_a_lost_model_call",
     ),
     Mutant(
         "I5",
@@ -137,8 +137,8 @@ MUTANTS = [
         "I7",
         "a write runs without the permit of its Start",
         "agent_loop/next_move.py",
-        "if first.call.id in snapshot.permits:",
-        "if first.call.id:",
+        "record.state is CallState.STARTED and record.call.id not in snapshot.permits",
+        "record.state is CallState.STARTED and not record.call.id",
         f"{LOOP}/test_next_move.py::test_a_loaded_started_write_is_in_doubt_and_never_runs_again",
     ),
     Mutant(

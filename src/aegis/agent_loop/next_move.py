@@ -13,9 +13,12 @@ from aegis.domain.tool_call import CallRecord, CallState
 def next_move(snapshot: TaskSnapshot, now: Micros) -> Move:
     """Return what to do at `now` with a RUNNING task.
 
-    The total deadline comes first, so that TASK_TIMEOUT is never reported as the timeout of a call.
+    A write in doubt comes first: whatever else is true, its outcome is not known. Then the total
+    deadline, so that TASK_TIMEOUT is never reported as the timeout of a call.
     """
     limits = snapshot.agent.limits
+    if any(_is_in_doubt(record, snapshot) for record in snapshot.open_calls):
+        return Fail(reason=ReasonCode.OUTCOME_UNKNOWN)
     remaining = running_deadline(snapshot.task, limits) - now
     if remaining <= 0:
         return Fail(reason=ReasonCode.TASK_TIMEOUT)
@@ -47,6 +50,11 @@ def exhausted_budget(usage: Usage, limits: Limits) -> ReasonCode | None:
     return None
 
 
+def _is_in_doubt(record: CallRecord, snapshot: TaskSnapshot) -> bool:
+    """Whether another process, or this one before a failed commit, may have sent it (06, rule 1)."""
+    return record.state is CallState.STARTED and record.call.id not in snapshot.permits
+
+
 def _next_call(
     snapshot: TaskSnapshot, open_calls: tuple[CallRecord, ...], remaining: Micros
 ) -> Move:
@@ -54,10 +62,7 @@ def _next_call(
     timeout, reason = _bound(remaining, limits.tool_call_micros_max, ReasonCode.TOOL_TIMEOUT)
     first = open_calls[0]
     if first.state is CallState.STARTED:
-        if first.call.id in snapshot.permits:
-            return RunTools(records=(first,), timeout_micros=timeout, on_timeout=reason)
-        # Another process, or this one before a failed commit, may have sent it (06, rule 1).
-        return Fail(reason=ReasonCode.OUTCOME_UNKNOWN)
+        return RunTools(records=(first,), timeout_micros=timeout, on_timeout=reason)
     if first.call.effect is Effect.WRITE:
         return StartWrite(record=first)
     reads: list[CallRecord] = []

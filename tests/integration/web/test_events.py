@@ -303,5 +303,5 @@ async def test_a_client_that_breaks_the_connection_frees_its_subscription(web: W
         await reader.readuntil(b"data:")
         assert web.feed.readers == 1
         writer.transport.abort()
-        while web.feed.readers:  # noqa: ASYNC110 - a count is what is waited for
+        while web.feed.readers:
             await asyncio.sleep(0)
