@@ -51,7 +51,7 @@ def exhausted_budget(usage: Usage, limits: Limits) -> ReasonCode | None:
 
 
 def _is_in_doubt(record: CallRecord, snapshot: TaskSnapshot) -> bool:
-    """Whether another process, or this one before a failed commit, may have sent it (06, rule 1)."""
+    """Whether another process, or this one before a lost commit, may have sent it (06, rule 1)."""
     return record.state is CallState.STARTED and record.call.id not in snapshot.permits
 
 
