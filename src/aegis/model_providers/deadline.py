@@ -28,6 +28,12 @@ class Deadline:
         except TimeoutError as error:
             reason = ReasonCode.LLM_TIMEOUT if limit.expired() else ReasonCode.LLM_ERROR
             raise ModelFailed(reason) from error
+        except asyncio.CancelledError as error:
+            current = asyncio.current_task()
+            if current is None or current.cancelling():
+                raise
+            # Nobody cancelled us: the provider let a cancellation of its own escape.
+            raise ModelFailed(ReasonCode.LLM_ERROR) from error
         except Exception as error:  # noqa: BLE001 - whatever a provider raises is a failed call
             # The class alone: the text may hold a key or what the provider said.
             log.warning("a model call ended with %s", type(error).__name__)

@@ -1,158 +1,151 @@
 """Templates in scripts: `{{evidence.0.content.error_rate|percent}}` and the like.
 
-Paths start at `prompt`, `step` or `evidence`; an evidence index counts successful results in the
-order in which the model was told of them, from either end. The set of filters is closed.
+They are parsed when the script is loaded. The set of filters is closed.
 """
 
 import json
+import math
 import re
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from typing import cast
+
+from msgspec import Struct
 
 from aegis.domain.errors import ConfigurationError
-from aegis.domain.model import ModelRequest, ToolMessage
-from aegis.domain.tool_call import CallState
+from aegis.model_providers.scripted.told import NoSuchValue, Path, Told, parse_path
 
 _TEMPLATE = re.compile(r"\{\{\s*([^{}|\s]+)\s*(?:\|\s*(\w+)\s*)?\}\}")
-_PATH = re.compile(r"(prompt|step|evidence(\.-?\d+(\.(id|name|content(\.[\w\-]+)*))?)?)")
 
 
-class NoSuchValue(Exception):
-    """A path leads nowhere, or a filter does not fit its value."""
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError("not a number")
+    return float(value)
 
 
-def _percent(value: Any) -> str:
-    return f"{float(value) * 100:.1f} %"
+def _percent(value: object) -> str:
+    return f"{_number(value) * 100:.1f} %"
 
 
-def _rounded(digits: int) -> Callable[[Any], str]:
-    return lambda value: f"{float(value):.{digits}f}"
+def _rounded(digits: int) -> Callable[[object], str]:
+    return lambda value: f"{_number(value):.{digits}f}"
 
 
-FILTERS: dict[str, Callable[[Any], object]] = {
+def _count(value: object) -> int:
+    if isinstance(value, str | list | dict):
+        return len(cast("list[object]", value))
+    raise TypeError("not countable")
+
+
+FILTERS: dict[str, Callable[[object], object]] = {
     "percent": _percent,
     "round0": _rounded(0),
     "round1": _rounded(1),
     "round2": _rounded(2),
     "round4": _rounded(4),
-    "count": len,
+    "count": _count,
 }
 
 
-class Told:
-    """What a request has told the model, by path. Content is parsed when it is first asked for."""
+class Slot(Struct, frozen=True, kw_only=True):
+    """One template: a path and perhaps a filter."""
 
-    def __init__(self, request: ModelRequest) -> None:
-        self._request = request
-        self._results = [
-            message
-            for message in request.messages
-            if isinstance(message, ToolMessage)
-            and message.evidence_id is not None
-            and message.state is CallState.SUCCEEDED
-        ]
-        self._parsed: dict[int, object] = {}
+    path: Path
+    filter: str | None = None
 
-    def find(self, path: str) -> object:
-        """Return the value at `path`. Raises `NoSuchValue`."""
-        head, *rest = path.split(".")
-        if head == "step":
-            return self._request.step
-        if head == "prompt":
-            return getattr(self._request.messages[0], "text", "")
-        if not rest:
-            return self._results
+    def value(self, told: Told) -> object:
+        """Return what stands there. Raises `NoSuchValue`."""
+        found = told.find(self.path)
+        if self.filter is None:
+            return found
         try:
-            index = range(len(self._results))[int(rest[0])]
-        except IndexError as error:
-            raise NoSuchValue(path) from error
-        message = self._results[index]
-        field = rest[1] if len(rest) > 1 else "id"
-        if field == "id":
-            return message.evidence_id
-        if field == "name":
-            return message.name
-        return _walk(path, self._content(index, message), rest[2:])
-
-    def fill(self, value: object) -> object:
-        """Return `value` with every template in its strings filled in. Raises `NoSuchValue`.
-
-        A string that is one template without a filter keeps the type of its value.
-        """
-        if isinstance(value, str):
-            return self._fill_text(value)
-        if isinstance(value, dict):
-            return {key: self.fill(item) for key, item in cast("dict[str, object]", value).items()}
-        if isinstance(value, list):
-            return [self.fill(item) for item in cast("list[object]", value)]
-        return value
-
-    def _fill_text(self, text: str) -> object:
-        whole = _TEMPLATE.fullmatch(text)
-        if whole and not whole.group(2):
-            return self.find(whole.group(1))
-        return _TEMPLATE.sub(lambda match: str(self._value(match)), text)
-
-    def _value(self, match: re.Match[str]) -> object:
-        value = self.find(match.group(1))
-        if not match.group(2):
-            return value
-        try:
-            return FILTERS[match.group(2)](value)
-        except (TypeError, ValueError) as error:
-            raise NoSuchValue(match.group(0)) from error
-
-    def _content(self, index: int, message: ToolMessage) -> object:
-        if index not in self._parsed:
-            try:
-                self._parsed[index] = json.loads(message.content)
-            except ValueError:
-                self._parsed[index] = message.content
-        return self._parsed[index]
+            return FILTERS[self.filter](found)
+        except (TypeError, OverflowError) as error:
+            raise NoSuchValue(f"{self.path.text}|{self.filter}") from error
 
 
-def has_template(value: object) -> bool:
-    """Whether any string within `value` holds a template."""
-    return "{{" in json.dumps(value)
+class Template(Struct, frozen=True, kw_only=True):
+    """A string with slots. A string that is one slot and nothing else keeps its value's type."""
 
+    pieces: tuple[str | Slot, ...]
 
-def check_templates(place: str, value: object) -> None:
-    """Raise `ConfigurationError` for a template whose path or filter cannot exist."""
-    if isinstance(value, dict):
-        for item in cast("dict[str, object]", value).values():
-            check_templates(place, item)
-    elif isinstance(value, list):
-        for item in cast("list[object]", value):
-            check_templates(place, item)
-    elif isinstance(value, str):
-        for match in _TEMPLATE.finditer(value):
-            check_path(place, match.group(1))
-            if match.group(2) and match.group(2) not in FILTERS:
-                known = ", ".join(sorted(FILTERS))
-                raise ConfigurationError(
-                    f"{place} uses the unknown filter {match.group(2)!r}; known: {known}"
-                )
-        if "{{" in _TEMPLATE.sub("", value):
-            raise ConfigurationError(f"{place} has a template that is not closed: {value!r}")
+    def value(self, told: Told) -> object:
+        """Return the filled value. Raises `NoSuchValue`."""
+        if len(self.pieces) == 1 and isinstance(self.pieces[0], Slot):
+            return self.pieces[0].value(told)
+        return self.text(told)
 
-
-def check_path(place: str, path: str) -> None:
-    """Raise `ConfigurationError` for a path that no request can have."""
-    if not _PATH.fullmatch(path):
-        raise ConfigurationError(
-            f"{place} uses the unknown path {path!r}; it must start with prompt, step or evidence.N"
+    def text(self, told: Told) -> str:
+        """Return the filled text. Raises `NoSuchValue`."""
+        return "".join(
+            piece if isinstance(piece, str) else shown(piece.value(told)) for piece in self.pieces
         )
 
 
-def _walk(path: str, value: object, parts: list[str]) -> object:
-    for part in parts:
-        if isinstance(value, dict) and part in value:
-            value = cast("dict[str, object]", value)[part]
-        elif isinstance(value, list) and re.fullmatch(r"-?\d+", part):
-            try:
-                value = cast("list[object]", value)[int(part)]
-            except IndexError as error:
-                raise NoSuchValue(path) from error
-        else:
-            raise NoSuchValue(path)
+def parse_text(place: str, text: str) -> str | Template:
+    """Return `text` as it is, or parsed where it holds templates. Raises `ConfigurationError`."""
+    if "{{" not in text:
+        return text
+    pieces: list[str | Slot] = []
+    end = 0
+    for match in _TEMPLATE.finditer(text):
+        pieces += [text[end : match.start()], _slot(place, match.group(1), match.group(2))]
+        end = match.end()
+    pieces.append(text[end:])
+    if any(isinstance(piece, str) and "{{" in piece for piece in pieces):
+        raise ConfigurationError(
+            f"{place} has a template that is not {{{{path}}}} or {{{{path|filter}}}}: {text!r}"
+        )
+    return Template(pieces=tuple(piece for piece in pieces if piece != ""))
+
+
+def parse_value(place: str, value: object) -> object:
+    """Return `value` with every string in it parsed; keys of objects are never templates."""
+    if isinstance(value, str):
+        return parse_text(place, value)
+    if isinstance(value, dict):
+        items = cast("dict[str, object]", value).items()
+        return {key: parse_value(place, item) for key, item in items}
+    if isinstance(value, list):
+        return [parse_value(place, item) for item in cast("list[object]", value)]
     return value
+
+
+def fill(value: object, told: Told) -> object:
+    """Return a parsed value with its templates filled in. Raises `NoSuchValue`."""
+    if isinstance(value, Template):
+        return value.value(told)
+    if isinstance(value, dict):
+        return {key: fill(item, told) for key, item in cast("dict[str, object]", value).items()}
+    if isinstance(value, list):
+        return [fill(item, told) for item in cast("list[object]", value)]
+    return value
+
+
+def fill_text(text: str | Template, told: Told) -> str:
+    """Return a parsed text with its templates filled in. Raises `NoSuchValue`."""
+    return text if isinstance(text, str) else text.text(told)
+
+
+def slots(value: object) -> Iterator[Slot]:
+    """Yield every slot within a parsed value."""
+    if isinstance(value, Template):
+        yield from (piece for piece in value.pieces if isinstance(piece, Slot))
+    elif isinstance(value, dict):
+        for item in cast("dict[str, object]", value).values():
+            yield from slots(item)
+    elif isinstance(value, list | tuple):
+        for item in cast("list[object]", value):
+            yield from slots(item)
+
+
+def shown(value: object) -> str:
+    """Return a value as text: strings as they are, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _slot(place: str, path: str, name: str | None) -> Slot:
+    if name is not None and name not in FILTERS:
+        known = ", ".join(sorted(FILTERS))
+        raise ConfigurationError(f"{place} uses the unknown filter {name!r}; known: {known}")
+    return Slot(path=parse_path(place, path), filter=name)
