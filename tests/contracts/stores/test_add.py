@@ -12,6 +12,7 @@ from aegis.domain.errors import (
     Gone,
     IdempotencyKeyReused,
     InvalidRequest,
+    LostClaim,
     NotFound,
     QueueFull,
     StoreUnavailable,
@@ -130,6 +131,33 @@ async def test_the_evidence_of_a_pruned_task_goes_with_it(world_with: WorldWith)
 
         with pytest.raises((NotFound, Gone)):
             await world.store.evidence(ALICE, snapshot.evidence[0].id)
+
+
+async def test_the_late_facts_of_a_pruned_task_go_with_it(world_with: WorldWith) -> None:
+    async with world_with(ServerLimits(stored_max=1, attempts_max=3)) as world:
+        first, snapshot = await world.started()
+        world.clock.advance(3)
+        second = await world.claim(first.task_id)
+        with pytest.raises(LostClaim):
+            await world.store.commit(first, world.result(snapshot, WRITE))
+        assert len(world.late_facts()) == 1
+        loaded = await world.store.load(second)
+        loaded = await world.store.commit(second, world.result(loaded, WRITE))
+        await world.store.commit(second, world.end(loaded))
+
+        await world.add()
+
+        assert world.late_facts() == []
+
+
+async def test_an_add_that_is_refused_prunes_nothing(world_with: WorldWith) -> None:
+    async with world_with(ServerLimits(stored_max=1)) as world:
+        ended = await world.finished()
+        before = await world.everything()
+        with pytest.raises(InvalidRequest):
+            await world.added(prompt=NUL)
+        assert await world.everything() == before
+        assert (await world.store.get(ALICE, ended.id)).task == ended
 
 
 async def test_nothing_prunable_is_capacity_exhausted(world_with: WorldWith) -> None:
