@@ -127,9 +127,10 @@ class MemoryStore:
                 return Added(task=kept.task, replayed=True)
         if task.id in self._rows:
             raise StoreUnavailable("a task of this id exists already")
-        self._admit(now)
+        pruned = self._admit(now)
         if not is_storable(task.prompt) or (key is not None and not is_storable(key.key)):
             raise InvalidRequest("the text holds a NUL or a lone surrogate, which cannot be stored")
+        self._prune(pruned)
         journal = _appended(task.id, (), (TaskCreated(),), now)
         self._rows[task.id] = _Row(task=task, agent=new.agent, journal=journal)
         if key is not None and place is not None:
@@ -383,21 +384,24 @@ class MemoryStore:
             raise Gone("the task was pruned by retention")
         raise NotFound("there is no such task")
 
-    def _admit(self, now: Micros) -> None:
+    def _admit(self, now: Micros) -> Sequence[str]:
+        """Return the ids that are to be pruned for one more task; nothing is changed yet."""
         pending = sum(row.task.state is TaskState.PENDING for row in self._rows.values())
         if pending >= self._limits.pending_max:
             raise QueueFull(
                 f"{self._limits.pending_max} tasks are pending already; try again later"
             )
-        if len(self._rows) >= self._limits.stored_max:
-            self._prune(now)
-        if len(self._rows) >= self._limits.stored_max:
+        if len(self._rows) < self._limits.stored_max:
+            return []
+        prunable = self._prunable(now)
+        if len(self._rows) - len(prunable) >= self._limits.stored_max:
             raise CapacityExhausted(
                 f"{self._limits.stored_max} tasks are stored and none may be pruned yet; try again"
                 " later"
             )
+        return prunable
 
-    def _prune(self, now: Micros) -> None:
+    def _prunable(self, now: Micros) -> Sequence[str]:
         promised = {key.task.id for key in self._keys.values() if key.expires_at > now}
         prunable = sorted(
             row.task.id
@@ -406,10 +410,14 @@ class MemoryStore:
             and row.task.id not in promised
             and all(record.state is not CallState.IN_DOUBT for record in row.snapshot.calls)
         )
-        for task_id in prunable[:PRUNED_AT_ONCE_MAX]:
+        return prunable[:PRUNED_AT_ONCE_MAX]
+
+    def _prune(self, task_ids: Sequence[str]) -> None:
+        for task_id in task_ids:
             row = self._rows.pop(task_id)
             self._tombstones[task_id] = row.task.principal
             self._evidence_ids.difference_update(item.id for item in row.evidence)
+            self.late_facts = [fact for fact in self.late_facts if fact.task_id != task_id]
         while len(self._tombstones) > TOMBSTONES_PER_STORED * self._limits.stored_max:
             self._tombstones.pop(next(iter(self._tombstones)))
 

@@ -56,9 +56,10 @@ class Lane(Generic[ContextT]):
 
         Cancelling the caller does not cancel the work: whoever needs to know looks at the rows.
         """
-        if self._closed:
-            raise StoreUnavailable("the store is closed")
         async with self._free:
+            # Looked at once there is a place: nothing may follow the mark that ends the thread.
+            if self._closed:
+                raise StoreUnavailable("the store is closed")
             future: asyncio.Future[T] = self._loop.create_future()
             self._jobs.put(Job(run, future, urgent=urgent))  # pyright: ignore[reportArgumentType] - T is object to the thread
             return await future
