@@ -17,12 +17,12 @@ def next_move(snapshot: TaskSnapshot, now: Micros) -> Move:
     deadline, so that TASK_TIMEOUT is never reported as the timeout of a call.
     """
     limits = snapshot.agent.limits
-    if any(_is_in_doubt(record, snapshot) for record in snapshot.open_calls):
+    open_calls = snapshot.open_calls
+    if any(_is_in_doubt(record, snapshot) for record in open_calls):
         return Fail(reason=ReasonCode.OUTCOME_UNKNOWN)
     remaining = running_deadline(snapshot.task, limits) - now
     if remaining <= 0:
         return Fail(reason=ReasonCode.TASK_TIMEOUT)
-    open_calls = snapshot.open_calls
     if open_calls:
         return _next_call(snapshot, open_calls, remaining)
     exhausted = exhausted_budget(snapshot.task.usage, limits)

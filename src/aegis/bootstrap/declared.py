@@ -18,19 +18,18 @@ from aegis.settings import (
     parse_configuration,
 )
 
-AGENT_WITH_BACKENDS = "ops-diagnosis"
-AGENT_WITHOUT_BACKENDS = "simulated-diagnosis"
+PREFERRED_AGENTS = ("ops-diagnosis", "simulated-diagnosis")
+"""Where nobody names an agent: the one over back ends if it can run, else the one without."""
 
 
 class Declared(Struct, frozen=True, kw_only=True):
-    """What is declared, from both files. `own_agents` names those of `aegis.toml`."""
+    """What is declared, from both files."""
 
     agents: dict[str, AgentSpec]
     models: dict[str, ModelSection]
     backends: dict[str, BackendSection]
     tools: dict[str, ToolSection]
     rules: tuple[PolicyRule, ...]
-    own_agents: frozenset[str]
 
 
 def declared(settings: Settings) -> Declared:
@@ -44,7 +43,6 @@ def declared(settings: Settings) -> Declared:
         backends={**built_in.backends, **own.backends},
         tools={**built_in.tools, **own.tools},
         rules=(*built_in.policy.allow, *own.policy.allow),
-        own_agents=frozenset(own.agents),
     )
 
 
@@ -61,6 +59,4 @@ def default_agent(settings: Settings, available: frozenset[str]) -> str:
         if named not in available:
             raise ConfigurationError(f"default_agent {named!r} is not an available agent")
         return named
-    if AGENT_WITH_BACKENDS in available:
-        return AGENT_WITH_BACKENDS
-    return AGENT_WITHOUT_BACKENDS
+    return next((name for name in PREFERRED_AGENTS if name in available), PREFERRED_AGENTS[-1])

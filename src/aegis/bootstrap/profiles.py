@@ -4,8 +4,13 @@ from pathlib import Path
 
 from msgspec import structs
 
-from aegis.settings import ConfigurationFile, LimitsSection, ServerSettings, Settings
-from aegis.settings import parse_configuration as parse_configuration_text
+from aegis.settings import (
+    ConfigurationFile,
+    LimitsSection,
+    ServerSettings,
+    Settings,
+    parse_configuration,
+)
 
 
 def experiment_settings(folder: Path) -> Settings:
@@ -17,7 +22,7 @@ def experiment_settings(folder: Path) -> Settings:
 def bench_settings(folder: Path, declared: str, *, concurrency: int, memory: bool) -> Settings:
     """Return settings that admit as much as a measurement needs; `declared` is TOML with agents."""
     configuration = structs.replace(
-        parse_configuration_text(declared, "bench", folder),
+        parse_configuration(declared, "bench", folder),
         server=ServerSettings(concurrency=concurrency),
         limits=LimitsSection(
             pending_max=1_000_000, stored_max=10_000_000, lease_seconds=15.0, renew_seconds=5.0

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 
+from aegis.bootstrap.declared import PREFERRED_AGENTS
 from aegis.domain.errors import AegisError, ConfigurationError, StoreUnavailable
 from aegis.domain.event import LAST_EVENT_TYPES
 
@@ -75,7 +76,7 @@ class RemoteSession:
 
     async def _default_agent(self) -> str:
         names = [agent["name"] for agent in (await self._ask("GET", "/agents"))["agents"]]
-        for preferred in ("ops-diagnosis", "simulated-diagnosis"):
+        for preferred in PREFERRED_AGENTS:
             if preferred in names:
                 return preferred
         raise ConfigurationError(f"name an agent with --agent; the server has {names!r}")

@@ -6,11 +6,11 @@ import signal
 from collections.abc import Callable
 
 from aegis.bootstrap.runtime import Runtime, open_runtime
+from aegis.bootstrap.session import LOCAL_PRINCIPAL
 from aegis.domain.errors import ConfigurationError
 from aegis.domain.principal import Principal
 from aegis.settings import Settings, describe
 
-DEMO_PRINCIPAL = Principal(tenant="demo", subject="developer", roles=("operator",))
 SECOND_PRINCIPAL = Principal(tenant="demo", subject="second", roles=("operator",))
 SECOND_TOKEN_VARIABLE = "AEGIS_DEMO_TOKEN_SECOND"  # noqa: S105 - the name of a variable
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -44,7 +44,7 @@ async def serve_runtime(
         raise ConfigurationError(
             f"demo auth listens on this machine only: {host!r} must be 127.0.0.1, ::1 or localhost"
         )
-    principals = {settings.demo_token: DEMO_PRINCIPAL}
+    principals = {settings.demo_token: LOCAL_PRINCIPAL}
     second = settings.environ.get(SECOND_TOKEN_VARIABLE)
     if second:
         principals[second] = SECOND_PRINCIPAL

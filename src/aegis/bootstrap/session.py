@@ -25,6 +25,7 @@ from aegis.use_cases.create_task import CreateTask
 from aegis.web.shapes import show_evidence, show_summary, show_task, show_time
 
 LOCAL_PRINCIPAL = Principal(tenant="demo", subject="developer", roles=("operator",))
+"""`demo/developer`: who commands are without a server, and who holds the demo token of one."""
 POLL_MICROS = 1 * MICROS_PER_SECOND
 PAGE_ENTRIES_MAX = 100
 

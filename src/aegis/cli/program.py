@@ -20,7 +20,6 @@ _COMMANDS = {
     "task": ("aegis.cli.task", "List, show, cancel or follow tasks."),
 }
 
-EXIT_FAILED = 1
 EXIT_USAGE = 2
 
 

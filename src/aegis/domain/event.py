@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-from aegis.domain.entry import Entry, JournalEntry
+from aegis.domain.entry import TERMINAL_ENTRIES, Entry, JournalEntry
 from aegis.domain.micros import Micros
 
 
@@ -26,8 +26,7 @@ def project(item: JournalEntry) -> Event:
 
 def is_last(entry: Entry) -> bool:
     """Whether nothing can follow `entry`: a stream ends with it."""
-    kind: str = msgspec.to_builtins(entry)["type"]
-    return kind in LAST_EVENT_TYPES
+    return isinstance(entry, TERMINAL_ENTRIES)
 
 
 LAST_EVENT_TYPES = frozenset({"task.succeeded", "task.failed", "task.cancelled"})

@@ -6,7 +6,6 @@ from aegis.bootstrap.session import Session
 from aegis.experiments.scenario import Json, Result, Scenario, Seen, judge
 
 SCENARIO_SECONDS_MAX = 30.0
-SECOND_STEP = 2
 
 
 async def play(scenario: Scenario, session: Session) -> Result:

@@ -413,11 +413,13 @@ class MemoryStore:
         return prunable[:PRUNED_AT_ONCE_MAX]
 
     def _prune(self, task_ids: Sequence[str]) -> None:
+        if task_ids:
+            gone = set(task_ids)
+            self.late_facts = [fact for fact in self.late_facts if fact.task_id not in gone]
         for task_id in task_ids:
             row = self._rows.pop(task_id)
             self._tombstones[task_id] = row.task.principal
             self._evidence_ids.difference_update(item.id for item in row.evidence)
-            self.late_facts = [fact for fact in self.late_facts if fact.task_id != task_id]
         while len(self._tombstones) > TOMBSTONES_PER_STORED * self._limits.stored_max:
             self._tombstones.pop(next(iter(self._tombstones)))
 

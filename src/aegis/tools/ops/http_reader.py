@@ -1,6 +1,7 @@
 """One bounded GET to a configured back end: no redirects, a byte cap, stable failures."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -82,3 +83,8 @@ class HttpReader:
         if self._client is not None:
             await self._client.aclose()
             self._client = None
+
+
+def rfc3339(seconds: int) -> str:
+    """Return whole seconds since 1970 as back ends are asked for a time: RFC 3339 in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

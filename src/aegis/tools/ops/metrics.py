@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, cast
 
 from msgspec import Struct
@@ -13,7 +12,7 @@ from aegis.domain.micros import MICROS_PER_SECOND
 from aegis.domain.tool import Effect, ToolSpec
 from aegis.domain.tool_declaration import ToolCallInfo
 from aegis.ports.clock import Clock
-from aegis.tools.ops.http_reader import HttpReader
+from aegis.tools.ops.http_reader import HttpReader, rfc3339
 from aegis.tools.tool import Observation, ToolFailed
 
 POINTS_AIMED = 60
@@ -87,7 +86,7 @@ class MetricsTool:
             "promql": promql,
             "unit": unit,
             "mode": arguments["mode"],
-            "window": {"start": _rfc3339(start), "end": _rfc3339(end)},
+            "window": {"start": rfc3339(start), "end": rfc3339(end)},
             # A query that finds nothing is a fact of its own: neither zero nor a failure.
             "status": "data" if series else "empty",
             "warnings": len(warnings),
@@ -175,10 +174,6 @@ def _members(value: object) -> dict[str, Any]:
 def _number(text: str) -> float | None:
     value = float(text)
     return value if math.isfinite(value) else None
-
-
-def _rfc3339(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _description(settings: MetricsSettings) -> str:

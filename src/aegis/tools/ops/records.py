@@ -1,6 +1,5 @@
 """Logs and release records over HTTP, from systems that answer with JSON."""
 
-from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
 from aegis.domain.canonical import canonical_json
@@ -9,7 +8,7 @@ from aegis.domain.micros import MICROS_PER_SECOND
 from aegis.domain.tool import Effect, ToolSpec
 from aegis.domain.tool_declaration import ToolCallInfo
 from aegis.ports.clock import Clock
-from aegis.tools.ops.http_reader import HttpReader
+from aegis.tools.ops.http_reader import HttpReader, rfc3339
 from aegis.tools.tool import Observation, ToolFailed
 
 HTTP_OK = 200
@@ -76,8 +75,8 @@ class RecordsTool:
         start = end - int(str(arguments["window_minutes"])) * 60
         params = {
             "service": str(arguments["service"]),
-            "since": _rfc3339(start),
-            "until": _rfc3339(end),
+            "since": rfc3339(start),
+            "until": rfc3339(end),
             "limit": str(arguments["limit"]),
             "contains": str(arguments["contains"]),
         }
@@ -114,10 +113,6 @@ def _listed(body: dict[str, Any], name: str) -> list[Any]:
     if not isinstance(listed, list):
         raise ToolFailed("backend_sent_no_records")
     return cast("list[Any]", listed)
-
-
-def _rfc3339(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _schema(what: str, resources: tuple[str, ...]) -> dict[str, object]:

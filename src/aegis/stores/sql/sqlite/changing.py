@@ -46,8 +46,8 @@ def add(
     _admit(batch, limits)
     task = new.task
     batch.insert(sql.TASK_INSERT, [codec.task_params(task)])
-    digest, body = codec.agent_to_blob(new.agent)
-    if (task.principal.tenant, digest) not in known:
+    if (task.principal.tenant, task.agent_digest) not in known:
+        digest, body = codec.agent_to_blob(new.agent)
         _put_blob(batch, task.principal.tenant, digest, body)
     append(batch, task.id, task.last_seq, (TaskCreated(),))
     if key is not None:
